@@ -1,0 +1,53 @@
+"""Rank 0's decision told to the other ranks through the launcher's store, before any process group."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pipeline.cli.output import CONFIG_ERROR, FAILED
+from pipeline.errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    from torch.distributed import Store  # type: ignore[attr-defined]
+
+_KEY = "choice"
+_REFUSED = "refused "
+_POLL = 0.02  # seconds; a blocking wait in the store would keep signals from being handled
+
+
+class RefusedError(RunError):
+    """Rank 0 has refused to begin, and says why itself."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__("rank 0 has refused to begin; its own message says why")
+        self.status = status
+
+
+def tell_choice(store: Store | None, decide: Callable[[], str]) -> str:
+    """Decide, on rank 0, and let the others know; also if it fails."""
+    if store is None:
+        return decide()
+    try:
+        text = decide()
+    except BaseException as error:
+        status = CONFIG_ERROR if isinstance(error, ConfigError) else FAILED
+        store.set(_KEY, f"{_REFUSED}{status}")
+        raise
+    store.set(_KEY, text)
+    return text
+
+
+def await_choice(store: Store) -> str:
+    """Rank 0's decision, on another rank.
+
+    Raises:
+        RefusedError: if rank 0 cannot begin.
+    """
+    while not store.check([_KEY]):
+        time.sleep(_POLL)
+    text: str = store.get(_KEY).decode()
+    if text.startswith(_REFUSED):
+        raise RefusedError(int(text.removeprefix(_REFUSED)))
+    return text

@@ -1,0 +1,186 @@
+"""What this start of the command is to do: begin a run, go on with one, or nothing any more.
+
+Decided by rank 0 alone, before any process group exists, and told to the others as plain data.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pipeline.cli.changes import accepted_changes
+from pipeline.cli.loading import Loaded
+from pipeline.cli.records import new_record, next_attempt
+from pipeline.config.config import identity, to_toml
+from pipeline.errors import RunError
+from pipeline.runs import metric_log
+from pipeline.runs.checkpoints import Checkpoint
+from pipeline.runs.create import create, replace_config
+from pipeline.runs.layout import RunFolder
+from pipeline.runs.listing import find_run, newest_of_identity
+from pipeline.runs.liveness import status_now
+from pipeline.runs.record import Parent, read, write
+from pipeline.runs.store import CheckpointStore
+
+Say = Callable[[str], None]
+
+_SEED_BITS = 32  # short enough to be typed again
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user asked for beside the config."""
+
+    resume: bool = False
+    resume_run: str | None = None
+    """Which run; None: the newest of the same identity."""
+    parent: str | None = None
+    """RUN or RUN@CHECKPOINT to start from."""
+    accept_changes: bool = False
+    runs_dir: Path = Path("runs")
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What all ranks do."""
+
+    folder: str
+    seed: int
+    checkpoint: str | None = None
+    """The checkpoint of the run itself to go on from."""
+    parent_folder: str | None = None
+    parent_checkpoint: str | None = None
+    """The checkpoint of another run whose weights to start with."""
+    finished: bool = False
+    """The run is complete: there is nothing to do."""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Decision:
+        return cls(**json.loads(text))
+
+
+def decide(loaded: Loaded, wish: Wish, world_size: int, threads: int, say: Say) -> Decision:
+    """Find or make the run folder.
+
+    Raises:
+        ConfigError: if the config cannot be taken into the run that is resumed.
+        RunError, CheckpointError: if the folder or its checkpoints are at fault.
+    """
+    folder = _to_resume(loaded, wish, say)
+    if folder is None:
+        return _begin(loaded, wish, world_size, threads, say)
+    return _go_on(loaded, wish, folder, world_size, threads, say)
+
+
+def _to_resume(loaded: Loaded, wish: Wish, say: Say) -> RunFolder | None:
+    if not wish.resume:
+        return None
+    if wish.resume_run is not None:
+        return find_run(wish.runs_dir, wish.resume_run)
+    own = identity(loaded.config, drawn_seed=loaded.config.plan.seed is None)
+    row = newest_of_identity(wish.runs_dir, own)
+    if row is None:
+        say(f"no run of this experiment in {wish.runs_dir}: a new one begins")
+        return None
+    return row.folder
+
+
+def _begin(loaded: Loaded, wish: Wish, world_size: int, threads: int, say: Say) -> Decision:
+    """Make the folder of a new run."""
+    config = loaded.config
+    drawn = config.plan.seed is None
+    seed = secrets.randbits(_SEED_BITS) if config.plan.seed is None else config.plan.seed
+    parent = parse_parent(wish.parent, wish.runs_dir) if wish.parent else None
+    record = new_record(
+        loaded,
+        command=wish.command,
+        seed=seed,
+        seed_drawn=drawn,
+        world_size=world_size,
+        threads=threads,
+        parent=Parent(parent[0].name, parent[1].name if parent[1] else None) if parent else None,
+    )
+    folder = create(
+        wish.runs_dir,
+        record,
+        config_toml=to_toml(config, seed),
+        sources=[(source.path, source.text) for source in config.sources],
+    )
+    say(f"run folder: {folder.path}")
+    if drawn:
+        say(f"seed: {seed} (drawn; set seed = {seed} to repeat this run)")
+    return Decision(
+        str(folder.path),
+        seed,
+        parent_folder=str(parent[0].path) if parent else None,
+        parent_checkpoint=parent[1].name if parent and parent[1] else None,
+    )
+
+
+def _go_on(
+    loaded: Loaded, wish: Wish, folder: RunFolder, world_size: int, threads: int, say: Say
+) -> Decision:
+    """Bring the folder of a run to its newest sound checkpoint, with the config that is now in force."""
+    record = read(folder)
+    if status_now(folder, record) == "running":
+        raise RunError(f"{folder.path} is running (process {record.pid} on {record.host}); stop it first")
+    changes = accepted_changes(loaded.config, folder, record.seed, accept=wish.accept_changes, say=say)
+    if record.status == "completed" and not changes:
+        say(f"{folder.path} is complete after {record.steps} steps: nothing to do")
+        return Decision(str(folder.path), record.seed, finished=True)
+    checkpoint = _newest_checkpoint(folder, say)
+    step = checkpoint.step if checkpoint else 0
+    say(f"resuming {folder.path} " + (f"from {checkpoint.name}" if checkpoint else "from its beginning"))
+    if record.steps > step:
+        say(f"steps {step + 1} to {record.steps} are repeated")
+    attempt = len(record.attempts)
+    moved = metric_log.rewind(folder.metrics, step, attempt=attempt)
+    if moved:
+        say(f"{moved} rows of metrics.jsonl past step {step} were moved aside")
+    CheckpointStore(folder.checkpoints).rewind(step)
+    replace_config(folder, to_toml(loaded.config, record.seed), attempt=attempt)
+    write(
+        folder,
+        next_attempt(
+            record,
+            loaded,
+            command=wish.command,
+            first_step=step + 1,
+            world_size=world_size,
+            threads=threads,
+            changes=changes,
+        ),
+    )
+    return Decision(str(folder.path), record.seed, checkpoint=checkpoint.name if checkpoint else None)
+
+
+def _newest_checkpoint(folder: RunFolder, say: Say) -> Checkpoint | None:
+    """The newest sound checkpoint; None where the run was ended before its first."""
+    store = CheckpointStore(folder.checkpoints)
+    store.clean()
+    newest, problems = store.newest_sound()
+    for problem in problems:
+        say(f"warning: damaged checkpoint passed over: {problem}")
+    if newest is None and problems:
+        raise RunError(
+            f"{folder.path} has no sound checkpoint left; start a new run, or put a sound one back"
+        )
+    return newest
+
+
+def parse_parent(text: str, runs_dir: Path) -> tuple[RunFolder, Checkpoint | None]:
+    """``RUN`` or ``RUN@CHECKPOINT``.
+
+    Raises:
+        RunError, CheckpointError: if there is no such run or checkpoint.
+    """
+    run, at, name = text.partition("@")
+    folder = find_run(runs_dir, run)
+    return folder, CheckpointStore(folder.checkpoints).resolve(name) if at else None

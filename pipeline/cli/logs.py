@@ -1,0 +1,33 @@
+"""Each rank's own log file in the run folder, and rank 0's lines for people."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def rank_log(path: Path, *, rank: int, say: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
+    """Give a function that writes a line: to the file, and on rank 0 to ``say`` too.
+
+    On a host that does not have the run folder there is no file.
+    """
+    handler: logging.Handler = logging.NullHandler()
+    if path.parent.parent.is_dir():
+        path.parent.mkdir(exist_ok=True)
+        handler = logging.FileHandler(path, encoding="utf-8")
+        handler.setFormatter(logging.Formatter(f"%(asctime)s rank {rank}: %(message)s"))
+    logger = logging.Logger(f"pipeline.rank{rank}")  # its own: the root logger is the user's
+    logger.addHandler(handler)
+
+    def write(line: str) -> None:
+        logger.info(line)
+        if rank == 0:
+            say(line)
+
+    try:
+        yield write
+    finally:
+        handler.close()

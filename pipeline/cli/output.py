@@ -1,0 +1,60 @@
+"""What people see: results on standard output, everything else on standard error, errors once."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import click
+
+from pipeline.errors import ConfigError, PipelineError
+
+CONFIG_ERROR = 2
+FAILED = 1
+
+_ENDED_BY_RANK_0 = 10.0  # seconds that other ranks wait for the launcher to end them
+
+
+def say(line: str) -> None:
+    """A line for people."""
+    click.echo(line, err=True)
+
+
+def is_main_rank() -> bool:
+    """Whether this process speaks for all; the launcher's word, before any group exists."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+@contextmanager
+def shown_errors(status: int = FAILED) -> Iterator[None]:
+    """Turn the package's errors into their message and an exit status, without a traceback.
+
+    Args:
+        status: for all errors but those of the config, whose status is 2.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        leave_with(str(error), CONFIG_ERROR)
+    except PipelineError as error:
+        leave_with(f"error: {error}", status)
+
+
+def leave_with(message: str, status: int) -> NoReturn:
+    """Print an error once in total and exit.
+
+    Every rank finds the same error by itself. Rank 0 prints it and leaves, whereupon the launcher ends
+    the others; were another to leave first, the launcher could end rank 0 before it has spoken. One
+    that nobody ends has an error of its own, and prints it.
+    """
+    if not is_main_rank():
+        try:
+            time.sleep(_ENDED_BY_RANK_0)
+        except SystemExit:
+            sys.exit(status)
+    say(message)
+    sys.exit(status)

@@ -1,0 +1,165 @@
+"""What run.json says at the start and at the end of an attempt."""
+
+from __future__ import annotations
+
+import platform
+import socket
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from pipeline.cli.loading import Loaded
+from pipeline.config.config import fingerprint, identity
+from pipeline.engine.failure import Failure
+from pipeline.registry.provenance import Provenance
+from pipeline.runs.gitinfo import read_git
+from pipeline.runs.layout import RunFolder
+from pipeline.runs.process import this_process
+from pipeline.runs.record import Attempt, Best, Change, Parent, Record, Status, read, write
+from pipeline.runs.record import Failure as RecordedFailure
+from pipeline.runs.store import CheckpointStore
+
+
+def new_record(
+    loaded: Loaded,
+    *,
+    command: Sequence[str],
+    seed: int,
+    seed_drawn: bool,
+    world_size: int,
+    threads: int,
+    parent: Parent | None,
+) -> Record:
+    """The record of a run that begins now."""
+    config = loaded.config
+    now = datetime.now(UTC).astimezone()
+    provenance = _provenance(loaded)
+    process = this_process()
+    return Record(
+        name=config.plan.name,
+        created=now,
+        fingerprint=fingerprint(config, seed),
+        identity=identity(config, drawn_seed=seed_drawn),
+        seed=seed,
+        seed_drawn=seed_drawn,
+        world_size=world_size,
+        threads=threads,
+        host=socket.gethostname(),
+        pid=process.pid,
+        process_started=process.started,
+        command=tuple(command),
+        overrides=tuple(config.overrides),
+        git=read_git(Path(config.path).absolute().parent),
+        versions=_versions(provenance),
+        components=tuple({**asdict(row), "kind": str(row.kind)} for row in provenance),
+        parent=parent,
+        attempts=(Attempt(now, socket.gethostname(), process.pid, 1, world_size=world_size),),
+    )
+
+
+def next_attempt(
+    record: Record,
+    loaded: Loaded,
+    *,
+    command: Sequence[str],
+    first_step: int,
+    world_size: int,
+    threads: int,
+    changes: tuple[Change, ...],
+) -> Record:
+    """The record of a run that is resumed now; an attempt that ended without a word is marked so."""
+    config = loaded.config
+    now = datetime.now(UTC).astimezone()
+    process = this_process()
+    former = tuple(
+        replace(attempt, status="interrupted") if attempt.status == "running" else attempt
+        for attempt in record.attempts
+    )
+    attempt = Attempt(
+        now, socket.gethostname(), process.pid, first_step, world_size=world_size, changes=changes
+    )
+    provenance = _provenance(loaded)
+    return replace(
+        record,
+        fingerprint=fingerprint(config, record.seed),
+        identity=identity(config, drawn_seed=record.seed_drawn),
+        world_size=world_size,
+        threads=threads,
+        host=socket.gethostname(),
+        pid=process.pid,
+        process_started=process.started,
+        status="running",
+        reason="",
+        ended=None,
+        failure=None,
+        command=tuple(command),
+        versions=_versions(provenance),
+        components=tuple({**asdict(row), "kind": str(row.kind)} for row in provenance),
+        attempts=(*former, attempt),
+    )
+
+
+def finish(
+    folder: RunFolder,
+    status: Status,
+    *,
+    reason: str = "",
+    steps: int | None = None,
+    metrics: dict[str, float] | None = None,
+    failure: Failure | None = None,
+) -> Record:
+    """Write how the attempt in progress ended; what is not given stays."""
+    record = read(folder)
+    now = datetime.now(UTC).astimezone()
+    recorded = _recorded(failure) if failure else None
+    done = record.steps if steps is None else steps
+    last = replace(
+        record.attempts[-1], status=status, reason=reason, ended=now, last_step=done, failure=recorded
+    )
+    record = replace(
+        record,
+        status=status,
+        reason=reason,
+        ended=now,
+        steps=done,
+        metrics=record.metrics if metrics is None else metrics,
+        best=_best(folder),
+        failure=recorded,
+        attempts=(*record.attempts[:-1], last),
+    )
+    write(folder, record)
+    return record
+
+
+def _recorded(failure: Failure) -> RecordedFailure:
+    return RecordedFailure(
+        rank=failure.rank,
+        host=failure.host,
+        step=failure.step,
+        type=failure.type,
+        message=failure.message,
+        traceback=failure.traceback,
+        component=failure.component or None,
+        place=failure.place or None,
+    )
+
+
+def _best(folder: RunFolder) -> Best | None:
+    """The score of the checkpoint that ``best`` names."""
+    store = CheckpointStore(folder.checkpoints)
+    step = store.pointer("best")
+    if step is None:
+        return None
+    score = store.manifest(store.at(step).name).score
+    return Best(score.metric, score.value, step) if score else None
+
+
+def _provenance(loaded: Loaded) -> list[Provenance]:
+    return [row for part in loaded.config.plan.parts() for row in loaded.registry.provenance(part)]
+
+
+def _versions(provenance: Sequence[Provenance]) -> dict[str, str]:
+    distributions = {row.distribution: row.version or "" for row in provenance if row.distribution}
+    return {"python": platform.python_version(), "torch": version("torch"), **distributions}

@@ -1,0 +1,162 @@
+"""``pipeline run``: train."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from pipeline.cli.choice import RefusedError
+from pipeline.cli.launch import launch, without_nproc
+from pipeline.cli.output import FAILED, is_main_rank, leave_with, say, shown_errors
+from pipeline.engine.signals import STOPPED, Signals
+
+if TYPE_CHECKING:
+    from pipeline.cli.attempt import Ended, RunFailedError
+    from pipeline.cli.loading import Loaded
+
+_NEWEST = ""  # --resume without a value
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("config", required=False, type=click.Path(path_type=Path))
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key; VALUE is TOML or text.")
+@click.option("--unset", "unsets", multiple=True, metavar="KEY", help="Take a key or table out.")
+@click.option(
+    "--resume",
+    is_flag=False,
+    flag_value=_NEWEST,
+    metavar="[RUN]",
+    help="Go on with a run; without RUN, the newest of this experiment, or a new one.",
+)
+@click.option("--accept-changes", is_flag=True, help="Resume although the config has changed.")
+@click.option(
+    "--from", "parent", metavar="RUN[@CHECKPOINT]", help="Start from another run's config (and weights)."
+)
+@click.option("--runs-dir", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option("--name", help="The run's name, in place of the config's.")
+@click.option("--nproc", type=click.IntRange(min=1), help="Start so many processes on this machine.")
+def command(
+    config: Path | None,
+    sets: tuple[str, ...],
+    unsets: tuple[str, ...],
+    resume: str | None,
+    accept_changes: bool,
+    parent: str | None,
+    runs_dir: Path,
+    name: str | None,
+    nproc: int | None,
+) -> None:
+    """Train what CONFIG describes.
+
+    Exit status: 0 done, 1 failed, 2 wrong config or usage, 75 stopped by a signal and resumable.
+    """
+    if resume and config is None and Path(resume).suffix == ".toml" and Path(resume).is_file():
+        config, resume = Path(resume), _NEWEST  # click took the config for the option's value
+    _check_usage(config, resume, parent, nproc)
+    signals = Signals()
+    signals.install(("TERM", "INT"))  # before torch is imported, which takes seconds
+    with shown_errors():
+        loaded = _load(_config_path(config, resume, parent, runs_dir), sets, unsets, name)
+        if nproc is not None:
+            signals.uninstall()
+            sys.exit(launch(nproc, without_nproc(sys.argv[1:])))
+        signals.install(loaded.config.plan.train.stop_signals)
+        sys.exit(
+            _train(
+                loaded,
+                signals,
+                resume=resume is not None,
+                resume_run=resume or None,
+                parent=parent,
+                accept_changes=accept_changes,
+                runs_dir=runs_dir,
+            )
+        )
+
+
+def _check_usage(config: Path | None, resume: str | None, parent: str | None, nproc: int | None) -> None:
+    """Refuse options that do not go together, before anything is read."""
+    if config is not None and parent is not None:
+        raise click.UsageError(
+            "CONFIG and --from cannot be given together: --from takes the run's own config"
+        )
+    if parent is not None and resume is not None:
+        raise click.UsageError("--from begins a new run and --resume goes on with one; give one of them")
+    if config is None and parent is None and not resume:
+        raise click.UsageError("CONFIG is missing; it may be left out only with --from RUN or --resume RUN")
+    if nproc is not None and "RANK" in os.environ:
+        raise click.UsageError("--nproc starts processes of its own; leave it out under a launcher")
+
+
+def _config_path(config: Path | None, resume: str | None, parent: str | None, runs_dir: Path) -> Path:
+    """The file to read: the user's, or the one of the run that is gone on with or started from."""
+    if config is not None:
+        return config
+    from pipeline.runs.listing import find_run
+
+    return find_run(runs_dir, (parent or resume or "").partition("@")[0]).config
+
+
+def _load(path: Path, sets: Sequence[str], unsets: Sequence[str], name: str | None) -> Loaded:
+    from pipeline.cli.loading import load_with_registry
+
+    loaded = load_with_registry(path, sets=sets, unsets=unsets, name=name)
+    if is_main_rank():
+        for warning in (*loaded.registry.warnings, *loaded.config.warnings):
+            say(f"warning: {warning}")
+    return loaded
+
+
+def _train(loaded: Loaded, signals: Signals, **wishes: Any) -> int:
+    """Train, and give the exit status; a rank among several that has failed ends here."""
+    from pipeline.cli.attempt import RunFailedError, attempt
+    from pipeline.cli.decision import Wish
+
+    command = ("pipeline", "run", str(loaded.config.path), *loaded.config.overrides)
+    try:
+        ended = attempt(loaded, Wish(command=command, **wishes), signals, say)
+    except RefusedError as refused:
+        leave_with(str(refused), refused.status)
+    except RunFailedError as failed:
+        _fail(failed)
+    if ended.result is None:
+        return 0
+    if is_main_rank():
+        _summarise(ended)
+    return STOPPED if ended.result.stopped_by_signal else 0
+
+
+def _fail(failed: RunFailedError) -> NoReturn:
+    """Report the first failure, once and last, and end this process whatever state it is in."""
+    if failed.first:
+        from torch.distributed.elastic.multiprocessing.errors import get_error_handler
+
+        handler = get_error_handler()
+        handler.initialize()
+        handler.record_exception(failed.__cause__ or failed)  # type: ignore[arg-type]  # any exception will do
+        say(f"error: {failed}")
+    for child in multiprocessing.active_children():
+        child.kill()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # No orderly exit: a group in mid-collective can neither be left nor destroyed without waiting.
+    os._exit(FAILED)
+
+
+def _summarise(ended: Ended) -> None:
+    """The last lines: how it ended and where things are."""
+    result = ended.result
+    assert result is not None
+    how = "stopped" if result.stopped_by_signal else "completed"
+    why = f" ({result.reason})" if result.reason else ""
+    metrics = ", ".join(f"{name} {value:.4g}" for name, value in result.metrics.items())
+    say(f"{how} after {result.step} steps{why}: {metrics}")
+    say(f"run folder: {ended.folder.path}")
+    if result.stopped_by_signal:
+        say(f"resume with: pipeline run --resume {ended.folder.path}")

@@ -1,0 +1,1 @@
+"""Built-in objectives: what is minimised, as sums with weights."""

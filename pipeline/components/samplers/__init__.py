@@ -1,0 +1,1 @@
+"""Built-in orders of the training samples."""

@@ -1,0 +1,82 @@
+"""A config while it is validated: the merged and interpolated tree, and where its problems go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.config.interpolation import Interpolated
+from pipeline.config.keys import KeyPath, dotted, find, under
+from pipeline.config.merge import Merged
+from pipeline.config.plan import Fault, Place, SchemaSource
+from pipeline.config.report import Report
+from pipeline.config.wording import kind_of, show
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What the checks of a config share; none of them changes it, all of them report to it."""
+
+    merged: Merged
+    written: Mapping[str, Any]
+    """The tree before interpolation."""
+    interpolated: Interpolated
+    broken: frozenset[KeyPath]
+    """Keys that were left out because of a problem that is reported already."""
+    schemas: SchemaSource
+    report: Report
+
+    @property
+    def tree(self) -> Mapping[str, Any]:
+        return self.interpolated.tree
+
+    def place(self, path: KeyPath) -> Place:
+        """Where ``path``, or else the nearest table around it, was written."""
+        return self.merged.origin(path).place
+
+    def table(self, path: KeyPath) -> Mapping[str, Any] | None:
+        """The table at ``path``; None where there is none, which is reported if something else is there."""
+        value = find(self.tree, path)
+        if value is None or isinstance(value, Mapping):
+            return value
+        self.complain(path, f"got {show(value)}, {kind_of(value)}", expected="a table")
+        return None
+
+    def is_broken(self, path: KeyPath) -> bool:
+        """Whether ``path`` or a table around it could not be read, which is reported already."""
+        return any(under(path, key) for key in self.broken)
+
+    def complain(
+        self, path: KeyPath, message: str, *, expected: str = "", nearest: str = "", detail: str = ""
+    ) -> None:
+        """Report a problem at ``path``, unless one is reported for the same key already."""
+        if self.is_broken(path):
+            return
+        self.report.add(
+            self.place(path),
+            dotted(path),
+            self._masked(message),
+            expected=self._masked(expected),
+            nearest=nearest,
+            detail=self._masked(detail),
+        )
+
+    def complain_of_fault(self, table: KeyPath, fault: Fault) -> None:
+        """Report what is wrong with a table, from its schema's answer."""
+        self.complain(
+            (*table, *fault.path),
+            fault.message,
+            expected=fault.expected,
+            nearest=fault.nearest,
+            detail=fault.detail,
+        )
+
+    def _masked(self, message: str) -> str:
+        """The message with the interpolation in place of what came from the environment."""
+        for path, written in self.interpolated.environment.items():
+            value = find(self.tree, path)
+            if isinstance(value, str) and value:
+                for shown in (show(value), repr(value)):
+                    message = message.replace(shown, written)
+        return message

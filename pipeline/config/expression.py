@@ -1,0 +1,106 @@
+"""The grammar of ``${...}``: OmegaConf's own parser, with our meaning of references and functions.
+
+OmegaConf's containers resolve a value anew for every reference to it, which is exponential in a
+chain of doublings; here its grammar reads one text, and whoever calls decides what to remember.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+Reference: TypeAlias = Callable[[str], Any]
+"""Gives the value of a reference as written, ``vars.x`` or ``..lr``."""
+Function: TypeAlias = Callable[[str, tuple[Any, ...]], Any]
+"""Gives the value of a function by name and arguments: ``oc.env`` of ``("HOME",)``."""
+
+_BEFORE_DOLLAR = re.compile(r"(\\*)\$\{")
+_DEEPEST = 32
+
+
+class ExpressionError(Exception):
+    """A text with ``${`` does not follow the grammar, or what it asks for is not there."""
+
+    def __init__(self, message: str, expected: str = "", nearest: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.expected = expected
+        self.nearest = nearest
+
+
+def parse_text(text: str) -> Any:
+    """The parse tree of a config's text.
+
+    Raises:
+        ExpressionError: if the text does not follow the grammar.
+    """
+    return _parse(text, "configValue", "DEFAULT_MODE")
+
+
+def parse_element(text: str) -> Any:
+    """The parse tree of what ``oc.decode`` reads: a number, a list, ...
+
+    Raises:
+        ExpressionError: if the text does not follow the grammar.
+    """
+    return _parse(text, "singleElement", "VALUE_MODE")
+
+
+def evaluate(tree: Any, reference: Reference, function: Function) -> Any:
+    """The value of a parse tree; a text that is one interpolation and nothing else keeps its type.
+
+    Raises:
+        ExpressionError: if values do not fit where they stand. What ``reference`` and ``function``
+            raise goes through.
+    """
+    from omegaconf.errors import OmegaConfBaseException
+    from omegaconf.grammar_visitor import GrammarVisitor
+
+    visitor = GrammarVisitor(
+        node_interpolation_callback=lambda key, _: reference(key if isinstance(key, str) else key.raw),
+        resolver_interpolation_callback=lambda *, name, args, args_str: function(name, args),
+        memo=None,
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)  # an empty argument, which OmegaConf deprecates
+            return visitor.visit(tree)
+    except UserWarning:
+        raise ExpressionError("an argument is empty; write '' for an empty text") from None
+    except (OmegaConfBaseException, AssertionError, RecursionError, TypeError, ValueError) as error:
+        raise ExpressionError(_first_line(error)) from None
+
+
+def escape(text: str) -> str:
+    """Write a text so that reading it as a config's text gives it back."""
+    return _BEFORE_DOLLAR.sub(lambda match: match[1] * 2 + r"\${", text)
+
+
+def _parse(text: str, rule: str, mode: str) -> Any:
+    from omegaconf.errors import GrammarParseError
+    from omegaconf.grammar_parser import parse
+
+    if _nesting(text) > _DEEPEST:
+        raise ExpressionError(f"interpolations are nested deeper than {_DEEPEST} levels")
+    try:
+        return parse(text, parser_rule=rule, lexer_mode=mode)
+    except (GrammarParseError, RecursionError) as error:
+        raise ExpressionError(_first_line(error)) from None
+
+
+def _nesting(text: str) -> int:
+    """A bound on how deep the grammar nests in this text."""
+    deepest = level = 0
+    for character in text:
+        if character in "[{":
+            level += 1
+            deepest = max(deepest, level)
+        elif character in "]}":
+            level = max(0, level - 1)
+    return deepest
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

@@ -1,0 +1,184 @@
+"""The layers of a config: the files it extends, the file itself, and the overrides on top."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from pipeline.config.document import Document, read_document, unusable_keys
+from pipeline.config.keys import KeyPath, copied, dotted, find
+from pipeline.config.overrides import Override, parse_overrides
+from pipeline.config.plan import Place, Source
+from pipeline.config.report import Finding, Report
+from pipeline.config.wording import show
+from pipeline.errors import ConfigError, Problem
+
+_MAX_FILES = 64
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One file of a config."""
+
+    file: str
+    """As the user named it, or as it follows from that."""
+    folder: Path
+    """What relative paths in it are relative to, absolute."""
+    tree: Mapping[str, Any]
+    places: Mapping[KeyPath, Place]
+
+
+@dataclass(frozen=True)
+class Layers:
+    """A config as it was written, before anything is merged."""
+
+    path: Path
+    """The file that was asked for."""
+    files: tuple[Layer, ...]
+    """In the order in which they are merged: what is extended comes first, ``path`` last."""
+    overrides: tuple[Override, ...]
+    """In the order in which they act; they are one layer, the last."""
+    working_folder: Path
+    """What relative paths in overrides are relative to, absolute."""
+    components: tuple[Path, ...]
+    """Local files that register components, absolute."""
+    sources: tuple[Source, ...]
+    """Every file that went in: configs and local components."""
+    findings: tuple[Finding, ...] = ()
+    """What is wrong already; the rest can still be checked."""
+    broken: frozenset[KeyPath] = field(default_factory=frozenset)
+    """Keys left out because their values cannot be used."""
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        return tuple(layer.file for layer in self.files)
+
+
+def read(path: str | Path, *, sets: Sequence[str] = (), unsets: Sequence[str] = ()) -> Layers:
+    """Read a config and everything it extends.
+
+    Args:
+        path: the TOML file.
+        sets: overrides ``a.b.c=VALUE``.
+        unsets: keys to take out again.
+
+    Raises:
+        ConfigError: if one of the files cannot be read, with all faults of all files.
+    """
+    report = Report()
+    overrides = parse_overrides(sets, unsets, report=report)
+    reading = _Reading(report)
+    reading.file(Path(path), ())
+    if reading.unreadable:
+        raise ConfigError(reading.unreadable)
+    components = _components(reading.layers, overrides, report)
+    sources = [Source(document.path.absolute(), document.text) for document in reading.documents]
+    return Layers(
+        path=Path(path),
+        files=tuple(reading.layers),
+        overrides=overrides,
+        working_folder=Path.cwd(),
+        components=tuple(source.path for source in components),
+        sources=(*sources, *components),
+        findings=tuple(report.findings),
+        broken=frozenset(reading.broken),
+    )
+
+
+@dataclass
+class _Reading:
+    """Following ``extends`` depth first; each base file becomes a layer before who extends it."""
+
+    report: Report
+    layers: list[Layer] = field(default_factory=list)
+    documents: list[Document] = field(default_factory=list)
+    unreadable: list[Problem] = field(default_factory=list)
+    broken: set[KeyPath] = field(default_factory=set)
+
+    def file(self, path: Path, chain: tuple[Path, ...], named: Place | None = None) -> None:
+        """Read one file; ``chain`` is how it was reached, ``named`` where it was named."""
+        try:
+            document = read_document(path)
+        except ConfigError as error:
+            self.unreadable += [_named(problem, named) for problem in error.problems]
+            return
+        chain = (*chain, path)
+        for name, place in self._extends(document):
+            base = path.parent / name
+            if _same(base, chain):
+                cycle = " -> ".join(str(link) for link in (*chain, base))
+                self._refuse(place, f"{show(name)} extends itself: {cycle}")
+            elif len(self.documents) + len(chain) > _MAX_FILES:
+                self._refuse(place, f"more than {_MAX_FILES} files extend one another")
+                return
+            else:
+                self.file(base, chain, place)
+        self.documents.append(document)
+        self.layers.append(self._layer(document))
+
+    def _extends(self, document: Document) -> list[tuple[str, Place]]:
+        """The files that a document extends, each with the place that names it."""
+        value = document.tree.get("extends", [])
+        names = value if isinstance(value, list) else [value]
+        place = document.places.get(("extends",), Place(str(document.path)))
+        if not all(isinstance(name, str) and name and "\0" not in name for name in names):
+            self._refuse(place, f"got {show(value)}", "a file name or a list of them")
+            return []
+        return [(name, document.places.get(("extends", number), place)) for number, name in enumerate(names)]
+
+    def _refuse(self, place: Place, message: str, expected: str = "") -> None:
+        self.unreadable.append(Problem(str(place), "extends", message, expected))
+
+    def _layer(self, document: Document) -> Layer:
+        """The document less ``extends`` and what cannot be used, which is reported."""
+        tree = copied(document.tree)
+        tree.pop("extends", None)
+        for path, message, expected in list(unusable_keys(tree)):
+            place = document.places.get(path, Place(str(document.path)))
+            self.report.add(place, dotted(path), message, expected=expected)
+            key = tuple(takewhile(lambda part: isinstance(part, str), path))  # an array goes as a whole
+            self.broken.add(key)
+            (find(tree, key[:-1]) or {}).pop(key[-1], None)
+        return Layer(str(document.path), document.folder, tree, document.places)
+
+
+def _named(problem: Problem, named: Place | None) -> Problem:
+    """A file that does not exist is a fault of the line that names it."""
+    if named is None or ":" in problem.place.rpartition("/")[2]:
+        return problem
+    return Problem(str(named), "extends", f"{problem.place}: {problem.message}", problem.expected)
+
+
+def _same(path: Path, chain: tuple[Path, ...]) -> bool:
+    return any(link.absolute().resolve() == path.absolute().resolve() for link in chain)
+
+
+def _components(files: Sequence[Layer], overrides: Sequence[Override], report: Report) -> tuple[Source, ...]:
+    """The local files that the last layer with a ``components`` key names, read."""
+    value: Any = []
+    folder, places = Path.cwd(), {}
+    for layer in files:
+        if "components" in layer.tree:
+            value, folder, places = layer.tree["components"], layer.folder, dict(layer.places)
+    for override in overrides:
+        if override.key == ("components",):
+            value, folder, places = override.value, Path.cwd(), {("components",): override.place}
+    place = places.get(("components",), Place("--set"))
+    value = [] if value is None else value
+    names = value if isinstance(value, list) else None
+    if names is None or not all(isinstance(name, str) and name and "\0" not in name for name in names):
+        report.add(place, "components", f"got {show(value)}", expected="a list of Python files")
+        return ()
+    sources = []
+    for number, name in enumerate(names):
+        at = places.get(("components", number), place)
+        try:
+            path = (folder / name).absolute()
+            sources.append(Source(path, path.read_bytes()))
+        except OSError as error:
+            message = f"{show(name)} cannot be read: {error.strerror}"
+            report.add(at, "components", message, expected="a Python file, relative to this config")
+    return tuple(sources)

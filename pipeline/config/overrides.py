@@ -1,0 +1,103 @@
+"""``--set a.b.c=VALUE`` and ``--unset a.b`` as data."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pipeline.config.document import MAX_DEPTH, depth, unusable_keys
+from pipeline.config.keys import dotted
+from pipeline.config.plan import Place
+from pipeline.config.report import Report
+from pipeline.config.wording import show
+
+
+@dataclass(frozen=True)
+class Override:
+    """One change of a config from the command line."""
+
+    kind: Literal["set", "unset"]
+    key: tuple[str, ...]
+    value: Any
+    """What --set gives; None for --unset."""
+    text: str
+    """As typed: ``optimizer.lr=0.01``."""
+
+    @property
+    def place(self) -> Place:
+        return Place(f"--{self.kind}")
+
+
+def parse_overrides(
+    sets: Sequence[str] = (), unsets: Sequence[str] = (), *, report: Report
+) -> tuple[Override, ...]:
+    """Read overrides into the order in which they act, which is not the order of the command line.
+
+    --unset acts before --set, so that both on one table replace it; a table is set before what is
+    set inside it. Of the same key given twice the last one counts. What cannot be read is reported
+    and left out.
+    """
+    parsed: dict[tuple[str, tuple[str, ...]], Override] = {}
+    for override in (*_read_unsets(unsets, report), *_read_sets(sets, report)):
+        parsed[override.kind, override.key] = override
+    return tuple(sorted(parsed.values(), key=lambda override: (override.kind == "set", len(override.key))))
+
+
+def _read_unsets(unsets: Iterable[str], report: Report) -> Iterable[Override]:
+    for text in unsets:
+        key = _read_key("--unset", text, report)
+        if key:
+            yield Override("unset", key, None, text)
+
+
+def _read_sets(sets: Iterable[str], report: Report) -> Iterable[Override]:
+    for text in sets:
+        name, equals, value = text.partition("=")
+        if not equals:
+            message = f"{show(text)} has no '='"
+            report.add(Place("--set"), "", message, expected="KEY=VALUE, as optimizer.lr=0.01")
+            continue
+        key = _read_key("--set", name, report)
+        if key and _is_usable(key, value, report):
+            yield Override("set", key, read_value(value), text)
+
+
+def _read_key(option: str, text: str, report: Report) -> tuple[str, ...]:
+    key = tuple(part.strip() for part in text.strip().split("."))
+    if all(part and part.isprintable() for part in key) and len(key) <= MAX_DEPTH:
+        return key
+    report.add(Place(option), "", f"{show(text)} is no key", expected="names joined by dots, as optimizer.lr")
+    return ()
+
+
+def _is_usable(key: tuple[str, ...], text: str, report: Report) -> bool:
+    place = Place("--set")
+    try:
+        value = read_value(text)
+    except (ValueError, RecursionError) as error:
+        reason = f"nested deeper than {MAX_DEPTH} levels" if isinstance(error, RecursionError) else str(error)
+        report.add(place, dotted(key), f"the value cannot be read: {reason}")
+        return False
+    if len(key) + depth(value) > MAX_DEPTH:
+        report.add(place, dotted(key), f"nested deeper than {MAX_DEPTH} levels")
+        return False
+    unusable = list(unusable_keys(value))
+    for path, message, expected in unusable:
+        report.add(place, dotted((*key, *path)), message, expected=expected)
+    return not unusable
+
+
+def read_value(text: str) -> Any:
+    """VALUE of ``--set``: read as TOML, or as the plain text where it is not TOML.
+
+    Raises:
+        ValueError: if it is TOML but no value can hold it (an integer of thousands of digits).
+        RecursionError: if it is nested too deep to be read.
+    """
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return table["value"] if len(table) == 1 else text  # a line break could begin another key

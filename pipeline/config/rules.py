@@ -1,0 +1,88 @@
+"""Rules that hold between the tables of a config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.api.kinds import Kind
+from pipeline.api.period import Period
+from pipeline.config.draft import Draft
+from pipeline.config.homes import with_home
+from pipeline.config.keys import KeyPath
+from pipeline.config.outline import TOP_LEVEL
+from pipeline.config.parts import Part, named
+from pipeline.config.plan import Fault
+from pipeline.config.wording import listed, nearest, show
+
+LENGTH = "exactly one of train.epochs and train.steps"
+
+
+def check_top_level(draft: Draft) -> None:
+    """Every top-level key is known; [vars] is a table."""
+    for key in draft.tree:
+        if key not in TOP_LEVEL:
+            near = nearest(key, TOP_LEVEL)
+            fault = Fault((key,), "unknown key", "" if near else listed(TOP_LEVEL), near)
+            draft.complain_of_fault((), with_home(draft.tree, draft.schemas, (), fault))
+    draft.table(("vars",))
+
+
+def check_length(draft: Draft) -> None:
+    """A run's length is said exactly once."""
+    train = draft.table(("train",))
+    said = [key for key in ("epochs", "steps") if key in (train or {}) or draft.is_broken(("train", key))]
+    if train is None and not draft.is_broken(("train",)) and "train" not in draft.tree:
+        draft.complain(("train",), "is missing", expected=f"[train] with global_batch_size and {LENGTH}")
+    elif train is not None and not said:
+        draft.complain(("train",), "does not say how long to train", expected=LENGTH)
+    elif len(said) == 2:
+        places = [(draft.place(("train", key)), key) for key in said]
+        later = max(places, key=lambda found: (found[0].line, found[1]))[1]
+        draft.complain(("train", later), "epochs and steps are both set", expected=LENGTH)
+
+
+def check_evaluation(draft: Draft, parts: Mapping[KeyPath, Part], settings: Mapping[str, Any]) -> None:
+    """``evaluate_every`` was set only where there is something to evaluate."""
+    path = ("train", "evaluate_every")
+    every = settings.get("evaluate_every")
+    is_set = path in draft.merged.origins and isinstance(every, Period) and every.count > 0
+    if is_set and not evaluated(parts) and not draft.is_broken(("dataset",)):
+        message = f"got {show(str(every))}, but no dataset is evaluated"
+        draft.complain(path, message, expected='a table [dataset.NAME] beside [dataset.train], or "never"')
+
+
+def check_monitors(draft: Draft, parts: Mapping[KeyPath, Part], settings: Mapping[str, Any]) -> None:
+    """What a hook or the scheduler watches is one of the values that this run will measure."""
+    names = metric_names(parts, clips=settings.get("clip_grad_norm") is not None)
+    for path, part in parts.items():
+        monitor = None
+        if part.plan.kind is Kind.HOOK:
+            monitor = part.plan.arguments.get("monitor")
+        elif part.plan.kind is Kind.SCHEDULER:
+            monitor = part.engine.get("monitor")
+        if isinstance(monitor, str) and monitor not in names:
+            near = nearest(monitor, names)
+            expected = "" if near else f"one of {', '.join(names)}"
+            draft.complain(
+                (*path, "monitor"), f"{show(monitor)} is not measured", expected=expected, nearest=near
+            )
+
+
+def evaluated(parts: Mapping[KeyPath, Part]) -> list[str]:
+    """The names of the datasets that are evaluated."""
+    return [name for name, _ in named(parts, "dataset") if name != "train"]
+
+
+def metric_names(parts: Mapping[KeyPath, Part], *, clips: bool) -> tuple[str, ...]:
+    """Every value that the engine itself measures."""
+    metrics = [name for name, _ in named(parts, "metrics")]
+    of_datasets = [f"{dataset}/{name}" for dataset in evaluated(parts) for name in ("loss", *metrics)]
+    return (*of_datasets, "train/loss", "lr", *(("grad_norm",) if clips else ()))
+
+
+def unknown_setting(draft: Draft, section: str, fault: Fault) -> Fault:
+    """The fault of an engine's table; an unknown key that is valid elsewhere says where."""
+    return (
+        with_home(draft.tree, draft.schemas, (section,), fault) if fault.message == "unknown key" else fault
+    )

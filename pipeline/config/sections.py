@@ -1,0 +1,83 @@
+"""The engine's own tables, validated against their dataclasses in ``pipeline.api.settings``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from datetime import timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
+
+from pipeline.api.duration import parse_duration
+from pipeline.api.period import Period
+from pipeline.config.faults import as_faults
+from pipeline.config.outline import SETTINGS
+from pipeline.config.plan import CheckedTable
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+
+def check_settings(section: str, table: Mapping[str, Any]) -> CheckedTable:
+    """Validate [train], [loader] or [distributed] strictly, except that an int fits a float.
+
+    ``arguments`` are the keywords of the section's dataclass, defaults filled in; ``plain`` the same
+    as TOML values, without what is None.
+    """
+    from pydantic import ValidationError
+
+    model = _model(section)
+    try:
+        checked = model.model_validate(dict(table))
+    except ValidationError as error:
+        return CheckedTable({}, {}, faults=as_faults(error, names=tuple(model.model_fields)))
+    arguments = {name: getattr(checked, name) for name in model.model_fields}
+    plain = {name: _toml(value) for name, value in arguments.items() if value is not None}
+    return CheckedTable(arguments, plain)
+
+
+@cache
+def _model(section: str) -> type[BaseModel]:
+    """A pydantic model with the fields of the section's dataclass."""
+    from pydantic import ConfigDict, create_model
+
+    settings = SETTINGS[section]
+    hints = get_type_hints(settings, include_extras=True)
+    definitions: dict[str, Any] = {
+        field.name: (_readable(hints[field.name]), ... if field.default is MISSING else field.default)
+        for field in fields(settings)
+    }
+    config = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
+    return create_model(settings.__name__, __config__=config, **definitions)
+
+
+def _readable(annotation: Any) -> Any:
+    """The annotation, taking what TOML has for it: an array for a tuple, a string for a duration."""
+    from pydantic import BeforeValidator
+
+    if get_origin(annotation) is tuple:
+        return Annotated[annotation, BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)]
+    if annotation is timedelta:
+        return Annotated[annotation, BeforeValidator(_duration)]
+    return annotation
+
+
+def _duration(value: Any) -> Any:
+    return parse_duration(value) if isinstance(value, str) else value
+
+
+def _toml(value: Any) -> Any:
+    if isinstance(value, Period):
+        return str(value)
+    if isinstance(value, timedelta):
+        return duration_text(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def duration_text(duration: timedelta) -> str:
+    """A text that ``parse_duration`` reads back exactly, in the largest unit that divides it."""
+    microseconds = duration // timedelta(microseconds=1)
+    for unit, size in (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000)):
+        if microseconds and microseconds % size == 0:
+            return f"{microseconds // size} {unit}"
+    return f"{microseconds / 1_000_000:.6f}".rstrip("0").rstrip(".") + " s"

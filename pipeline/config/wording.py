@@ -1,0 +1,61 @@
+"""How values and names are worded in the problems of a config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, time
+from difflib import get_close_matches
+from typing import Any
+
+_LONGEST = 80
+
+
+def show(value: Any) -> str:
+    """A value as TOML would write it, cut where it is long."""
+    text = _toml(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def kind_of(value: Any) -> str:
+    """What TOML calls such a value: ``a table``, ``an integer``."""
+    for types, words in _WORDS:
+        if isinstance(value, types):
+            return words
+    return type(value).__name__
+
+
+_WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (bool, "a boolean"),
+    (int, "an integer"),
+    (float, "a float"),
+    (str, "a string"),
+    (Mapping, "a table"),
+    ((list, tuple), "an array"),
+    ((datetime, date, time), "a date or time"),
+)
+
+
+def nearest(name: object, names: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """The closest of ``names`` to a mistyped one; empty where none is close."""
+    matches = get_close_matches(str(name), list(names), n=1, cutoff=cutoff)
+    return matches[0] if matches else ""
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as a sentence: ``a, b or c``."""
+    *head, last = list(names)
+    return f"{', '.join(head)} or {last}" if head else last
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        shown = repr(value[:_LONGEST])[1:-1].replace('"', '\\"').replace("\\'", "'")
+        return f'"{shown}"'
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{key} = {_toml(child)}" for key, child in list(value.items())[:_LONGEST])
+        return f"{{{inside}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml(child) for child in list(value)[:_LONGEST])}]"
+    return str(value)

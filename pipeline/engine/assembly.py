@@ -1,0 +1,198 @@
+"""From bound factories to a training ready to run: everything is built here, in one order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from pipeline.api.metric import Metric
+from pipeline.api.order import Order
+from pipeline.api.seeds import derive_seed
+from pipeline.engine import random_state
+from pipeline.engine.buffers import share_buffers
+from pipeline.engine.dealing import Dealing
+from pipeline.engine.experiment import Experiment, Part
+from pipeline.engine.fetch import Fetcher
+from pipeline.engine.group import Group
+from pipeline.engine.hook_bus import BoundHook
+from pipeline.engine.optimizer import build_optimizer
+from pipeline.engine.orders import as_order
+from pipeline.engine.position import Position
+from pipeline.engine.reader import NaturalOrder, Reader
+from pipeline.engine.schedule import Schedule
+from pipeline.engine.step_module import StepModule, wrap
+from pipeline.engine.update import Scaler
+from pipeline.engine.weights import freeze, start_from
+from pipeline.engine.world import World
+from pipeline.errors import ComponentError, RunError
+
+
+@dataclass
+class Assembly:
+    """The built parts of a run."""
+
+    experiment: Experiment
+    model: nn.Module
+    step_module: StepModule
+    module: nn.Module
+    """The step module as the loop calls it: in DDP where there are several ranks."""
+    optimizer: Optimizer
+    schedule: Schedule
+    scaler: Scaler | None
+    train_reader: Reader
+    eval_readers: Mapping[str, Reader]
+    metrics: Mapping[str, Metric]
+    hooks: tuple[BoundHook, ...]
+    total_steps: int
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return self.train_reader.dealing.steps
+
+
+class Builder:
+    """Builds parts one by one, each under a seed of its own, so that none's draws move another's."""
+
+    def __init__(self, seed: int, position: Position) -> None:
+        self._seed = seed
+        self._position = position
+
+    def build(self, part: Part, *arguments: Any, **by_name: Any) -> Any:
+        """Build a part; its key is the phase that a failure is reported in."""
+        self._position.set_phase(part.key)
+        random_state.seed_all(self._seed, "build", part.key)
+        return part.build(*arguments, **by_name)
+
+
+def assemble(
+    experiment: Experiment, world: World, group: Group, position: Position, say: Callable[[str], None]
+) -> Assembly:
+    """Build everything, datasets first, since a missing file is the likeliest fault.
+
+    Raises:
+        ComponentError, RunError, CheckpointError: where parts do not fit together; and whatever a
+            component's own constructor raises.
+    """
+    builder = Builder(experiment.seed, position)
+    train = experiment.train
+    datasets = {name: builder.build(part) for name, part in experiment.datasets.items()}
+    for name, dataset in datasets.items():
+        _check_dataset(dataset, experiment.datasets[name])
+    # The seed itself: the default order is that of EpochSampler(seed=seed), and `torch`'s that of torch.
+    sampler = builder.build(experiment.sampler, datasets["train"], seed=experiment.seed)
+    order = as_order(sampler, group, derive_seed(experiment.seed, "sampler"), experiment.sampler)
+    dealing = _train_dealing(experiment, order)
+    total_steps = train.steps or (train.epochs or 0) * dealing.steps
+
+    model = builder.build(experiment.model)
+    if experiment.weights is not None:
+        left = start_from(model, experiment.weights)
+        if left:
+            say(f"model.weights: left as initialised: {', '.join(left)}")
+    freeze(model, experiment.freeze)
+    if train.sync_batchnorm:
+        model = _sync_batchnorm(model, world)
+    model.to(world.device)
+    objective = builder.build(experiment.objective)
+    if isinstance(objective, nn.Module):
+        objective.to(world.device)
+    step_module = StepModule(model, objective, world.device, train.precision)
+    if not any(parameter.requires_grad for parameter in step_module.parameters()):
+        raise ComponentError(f"{experiment.model} has no parameter to train")
+    position.set_phase("wrapping the model in DDP")
+    module = wrap(step_module, world, train, experiment.distributed)
+    share_buffers(step_module, group)
+
+    position.set_phase(experiment.optimizer.key)
+    optimizer = build_optimizer(builder.build, experiment, step_module)
+    schedule = Schedule.build(
+        builder.build, experiment, optimizer, total_steps=total_steps, steps_per_epoch=dealing.steps
+    )
+    readers = _readers(experiment, world, datasets, order, dealing)
+    return Assembly(
+        experiment=experiment,
+        model=model,
+        step_module=step_module,
+        module=module,
+        optimizer=optimizer,
+        schedule=schedule,
+        scaler=Scaler(world.device.type) if train.precision == "fp16" else None,
+        train_reader=readers.pop("train"),
+        eval_readers=readers,
+        metrics={name: builder.build(part) for name, part in experiment.metrics.items()},
+        hooks=tuple(
+            BoundHook(name, hook, experiment.hook_ranks.get(name, hook.ranks))
+            for name, hook in ((name, builder.build(part)) for name, part in experiment.hooks.items())
+        ),
+        total_steps=total_steps,
+    )
+
+
+def _check_dataset(dataset: Any, part: Part) -> None:
+    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+        raise ComponentError(
+            f"{part} is an iterable dataset, which this version cannot deal to the ranks exactly; "
+            "give it __len__ and __getitem__"
+        )
+    if len(dataset) == 0:
+        raise ComponentError(f"{part} is empty: it has length 0")
+
+
+def _train_dealing(experiment: Experiment, order: Order) -> Dealing:
+    batch, samples = experiment.train.global_batch_size, order.samples_per_epoch
+    if samples < 1:
+        raise ComponentError(f"{experiment.sampler} gives no samples in an epoch")
+    dealing = Dealing(samples, batch, experiment.loader.drop_last)
+    if dealing.steps == 0:
+        raise RunError(
+            f"train.global_batch_size = {batch} is larger than the {samples} samples of an epoch, and "
+            "loader.drop_last leaves out the only batch; choose a smaller batch or drop_last = false"
+        )
+    return dealing
+
+
+def _readers(
+    experiment: Experiment, world: World, datasets: Mapping[str, Any], order: Order, dealing: Dealing
+) -> dict[str, Reader]:
+    train, loader = experiment.train, experiment.loader
+    eval_batch = train.eval_batch_size or train.global_batch_size
+
+    def reader(name: str, dataset: Any) -> Reader:
+        training = name == "train"
+        seed = derive_seed(experiment.seed, "samples", name)
+        return Reader(
+            Fetcher(dataset, seed=seed, sample_seeds=loader.sample_seeds),
+            order if training else NaturalOrder(len(dataset)),
+            dealing if training else Dealing(len(dataset), eval_batch),
+            world,
+            loader,
+            max_microbatch_size=train.max_microbatch_size,
+            worker_seed=derive_seed(seed, "workers", world.rank),
+        )
+
+    return {name: reader(name, dataset) for name, dataset in datasets.items()}
+
+
+def _sync_batchnorm(model: nn.Module, world: World) -> nn.Module:
+    if world.device.type != "cuda":
+        raise RunError(
+            "train.sync_batchnorm = true needs CUDA: torch has no synchronised batch norm on the CPU"
+        )
+    if world.world_size == 1:
+        return model
+    converted: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
+    return converted
+
+
+def metric_names(experiment: Experiment) -> tuple[str, ...]:
+    """The names that an evaluation gives, known before any is run."""
+    return tuple(
+        f"{dataset}/{name}"
+        for dataset in experiment.datasets
+        if dataset != "train"
+        for name in ("loss", *experiment.metrics)
+    )

@@ -1,0 +1,192 @@
+"""What a checkpoint holds, how it is gathered from all ranks, and how it is put back."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import torch
+from torch import Tensor, nn
+
+from pipeline.engine import random_state, weights
+from pipeline.engine.assembly import Assembly
+from pipeline.engine.buffers import equal_buffers, load_buffers
+from pipeline.engine.group import Group
+from pipeline.engine.hook_bus import HookBus
+from pipeline.engine.plain_state import require_plain
+from pipeline.engine.run_state import RunState
+from pipeline.engine.world import World
+from pipeline.errors import CheckpointError
+from pipeline.runs.checkpoints import Checkpoints
+from pipeline.runs.layout import RunFolder
+
+FORMAT = 1
+MODEL_FILE = "model.safetensors"
+STATE_FILE = "state.pt"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint's content, read and on the CPU."""
+
+    name: str
+    model: Mapping[str, Tensor]
+    state: Mapping[str, Any]
+
+    @property
+    def world_size(self) -> int:
+        return len(self.state["ranks"])
+
+    @classmethod
+    def from_files(cls, name: str, model: bytes, state: bytes) -> Checkpoint:
+        """Read the two files' bytes; nothing is unpickled but tensors and plain data.
+
+        Raises:
+            CheckpointError: if one is unsound, holds other objects, or has another format.
+        """
+        try:
+            loaded = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)
+        except Exception as error:
+            raise CheckpointError(f"{name}/{STATE_FILE} cannot be read safely: {error}") from error
+        if not isinstance(loaded, dict) or loaded.get("format") != FORMAT:
+            raise CheckpointError(f"{name}/{STATE_FILE} is of another format than {FORMAT}")
+        return cls(name, weights.from_bytes(model, f"{name}/{MODEL_FILE}"), loaded)
+
+
+@dataclass
+class Checkpointing:
+    """The run's state as a whole: all that a resumed run needs."""
+
+    assembly: Assembly
+    hooks: HookBus
+    run: RunState
+    group: Group
+    world: World
+
+    def files(self) -> dict[str, bytes | Callable[[BinaryIO], None]]:
+        """The files of a checkpoint of this moment, on rank 0; all ranks must call it together.
+
+        Raises:
+            CheckpointError: if a state is not plain data.
+        """
+        assembly = self.assembly
+        rule = assembly.experiment.distributed.buffers
+        with equal_buffers(assembly.step_module, self.group, rule) as own_buffers:
+            by_rank = self.group.gather(self._rank_state(own_buffers))
+            if not self.world.is_main:
+                return {}
+            state = {
+                "format": FORMAT,
+                "position": self.run.position.state_dict(),
+                "global_batch_size": assembly.experiment.train.global_batch_size,
+                "objective": _state_of(assembly.step_module.objective),
+                "optimizer": assembly.optimizer.state_dict(),
+                "scheduler": assembly.schedule.state_dict(),
+                "scaler": assembly.scaler.state_dict() if assembly.scaler else {},
+                "metrics": dict(self.run.metrics),
+                "metrics_steps": dict(self.run.metrics_steps),
+                "ranks": by_rank,
+            }
+            for part in ("optimizer", "scheduler", "scaler"):
+                require_plain(state[part], f"the {part}")
+            return {
+                MODEL_FILE: weights.to_bytes(assembly.model),
+                STATE_FILE: lambda file: torch.save(state, file),
+            }
+
+    def restore(self, checkpoint: Checkpoint, say: Callable[[str], None]) -> None:
+        """Put a checkpoint back on this rank, all but the random states (``restore_random``).
+
+        Raises:
+            CheckpointError: naming what does not fit.
+        """
+        assembly, state = self.assembly, checkpoint.state
+        weights.load_strictly(assembly.model, checkpoint.model, checkpoint.name)
+        if isinstance(assembly.step_module.objective, nn.Module):
+            weights.load_strictly(
+                assembly.step_module.objective, state["objective"], f"{checkpoint.name}: objective"
+            )
+        try:
+            assembly.optimizer.load_state_dict(dict(state["optimizer"]))
+        except (ValueError, KeyError) as error:
+            raise CheckpointError(f"{checkpoint.name} does not fit the optimizer: {error}") from error
+        assembly.schedule.load_state_dict(dict(state["scheduler"]))
+        if assembly.scaler is not None and state["scaler"]:
+            assembly.scaler.load_state_dict(dict(state["scaler"]))
+        self.run.position.load_state_dict(state["position"])
+        self.run.metrics.update(state["metrics"])
+        self.run.metrics_steps.update(state["metrics_steps"])
+        self._restore_rank(checkpoint, say)
+
+    def _rank_state(self, own_buffers: list[Tensor]) -> dict[str, Any]:
+        """What this rank alone knows."""
+        hooks = self.hooks.state_dicts(self.world)
+        for name, hook_state in hooks.items():
+            require_plain(hook_state, f"hooks.{name}")
+        return {
+            "random": random_state.capture(),
+            "totals": self.run.totals.state_dict(),
+            "averaged": {
+                name: [float(total), count] for name, (total, count) in self.run.logged.averaged.items()
+            },
+            "recorded": {name: float(value) for name, value in self.run.logged.recorded.items()},
+            "buffers": [buffer.cpu() for buffer in own_buffers],
+            "hooks": hooks,
+        }
+
+    def _restore_rank(self, checkpoint: Checkpoint, say: Callable[[str], None]) -> None:
+        """Put back this rank's own part, or with another number of ranks what can be derived of it."""
+        ranks = checkpoint.state["ranks"]
+        same = len(ranks) == self.group.world_size
+        own = ranks[self.world.rank if same else 0]
+        if same:
+            self.run.totals.load_state_dict(own["totals"])
+            if own["buffers"]:
+                load_buffers(list(self.assembly.step_module.buffers()), own["buffers"])
+        elif self.world.is_main:  # the sums of all ranks, once
+            self.run.totals.load_state_dict(torch.stack([rank["totals"] for rank in ranks]).sum(0))
+        self.run.logged.averaged.update(
+            {name: (total, count) for name, (total, count) in own["averaged"].items()}
+        )
+        self.run.logged.recorded.update(own["recorded"])
+        missing = self.hooks.load_state_dicts(own["hooks"], self.world)
+        if missing:
+            say(f"{checkpoint.name} has no state of {', '.join(missing)}; these hooks start anew")
+
+    def restore_random(self, checkpoint: Checkpoint, say: Callable[[str], None]) -> None:
+        """Put back this rank's random states; with another number of ranks they are derived anew."""
+        ranks = checkpoint.state["ranks"]
+        if len(ranks) == self.group.world_size:
+            random_state.restore(ranks[self.world.rank]["random"])
+            return
+        say(
+            f"{checkpoint.name} was written by {len(ranks)} ranks and is resumed by {self.group.world_size}: "
+            "the order of samples goes on unchanged, the random states (dropout) are derived anew"
+        )
+        seed_training(self.assembly, self.world, self.run.position.step)
+
+
+def seed_training(assembly: Assembly, world: World, step: int) -> None:
+    """Seed the training streams: another one on every rank, unless the config wants them equal."""
+    rank = 0 if assembly.experiment.train.same_rank_seeds else world.rank
+    random_state.seed_all(assembly.experiment.seed, "train", rank, step)
+
+
+def _state_of(objective: Any) -> dict[str, Tensor]:
+    return dict(objective.state_dict()) if isinstance(objective, nn.Module) else {}
+
+
+def read_checkpoint(folder: RunFolder, name: str) -> tuple[bytes, bytes]:
+    """The bytes of a checkpoint's two files, after they were checked against the manifest.
+
+    Raises:
+        CheckpointError: if there is no such checkpoint, or it is not as it was written.
+    """
+    store = Checkpoints(folder.checkpoints)
+    problems = store.verify(name)
+    if problems:
+        raise CheckpointError("\n".join(problems))
+    path = store.resolve(name).path
+    return (path / MODEL_FILE).read_bytes(), (path / STATE_FILE).read_bytes()

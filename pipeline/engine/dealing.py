@@ -1,0 +1,40 @@
+"""Dealing an order of samples to the ranks: pure arithmetic, no tensors, no processes.
+
+An epoch's order is cut into windows of ``global_batch_size``; of each window, rank r of W gets
+``window[r::W]``. So the shares of a window are disjoint, complete, and differ by at most one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """How one epoch of ``samples`` positions is cut into global batches."""
+
+    samples: int
+    global_batch_size: int
+    drop_last: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Global batches in an epoch."""
+        if self.drop_last:
+            return self.samples // self.global_batch_size
+        return -(-self.samples // self.global_batch_size)
+
+    @property
+    def samples_used(self) -> int:
+        """Samples that an epoch consumes, over all ranks."""
+        return min(self.samples, self.steps * self.global_batch_size)
+
+    def window(self, step: int) -> range:
+        """The positions of global batch ``step`` of the epoch."""
+        start = step * self.global_batch_size
+        return range(start, min(start + self.global_batch_size, self.samples_used))
+
+
+def share_size(window_size: int, rank: int, world_size: int) -> int:
+    """How many of a window's samples fall to ``rank``: ``len(range(window_size)[rank::world_size])``."""
+    return len(range(rank, window_size, world_size))

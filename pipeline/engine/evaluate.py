@@ -1,0 +1,101 @@
+"""Evaluation: every sample once, sums of all ranks joined in one collective, training undisturbed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pipeline.api.metric import Metric, State, sum_dtype
+from pipeline.engine import random_state
+from pipeline.engine.group import Group
+from pipeline.engine.reader import Reader
+from pipeline.engine.reduction import reduce_states
+from pipeline.engine.step_module import StepModule, to_device
+from pipeline.errors import ComponentError
+
+
+@dataclass
+class Evaluator:
+    """What an evaluation needs, all of it built."""
+
+    step_module: StepModule
+    """Bare: an evaluation starts no collective before its end."""
+    readers: Mapping[str, Reader]
+    metrics: Mapping[str, Metric]
+    group: Group
+    device: torch.device
+    on_phase: Callable[[str], None]
+
+    def run(self, epoch: int) -> dict[str, float]:
+        """The loss and every metric on every evaluation dataset, equal on all ranks."""
+        states: dict[str, State] = {}
+        with torch.no_grad(), random_state.preserved(), evaluating(self.step_module):
+            for dataset, reader in self.readers.items():
+                for name, state in self._pass(dataset, reader, epoch).items():
+                    states[f"{dataset}/{name}"] = state
+        joined = reduce_states(list(states.values()), self.group, list(states))
+        reduced = dict(zip(states, joined, strict=True))
+        values: dict[str, float] = {}
+        for dataset in self.readers:
+            loss, weight = reduced[f"{dataset}/loss"].tolist()
+            values[f"{dataset}/loss"] = loss / weight if weight else float("nan")
+            for name, metric in self.metrics.items():
+                prefix = f"{dataset}/{name}."
+                own = {key[len(prefix) :]: value for key, value in reduced.items() if key.startswith(prefix)}
+                values[f"{dataset}/{name}"] = self._compute(name, metric, own)
+        return values
+
+    def _pass(self, dataset: str, reader: Reader, epoch: int) -> dict[str, State]:
+        """One dataset's sums on this rank: ``loss`` (2,) and the metrics' states as ``METRIC.STATE``."""
+        totals = torch.zeros(2, dtype=sum_dtype(self.device), device=self.device)
+        for metric in self.metrics.values():
+            metric.reset(self.device)
+        self.on_phase(f"dataset.{dataset}")
+        for share in reader.epoch(epoch):
+            for size in share.sizes:
+                self.on_phase(f"dataset.{dataset}")
+                batch = to_device(next(share.microbatches), self.device)
+                self.on_phase("objective")
+                outcome = self.step_module.outcome(batch)
+                totals[0] += outcome.loss
+                totals[1] += size if outcome.weight is None else outcome.weight
+                for name, metric in self.metrics.items():
+                    self.on_phase(f"metrics.{name}")
+                    metric.update(outcome)
+        return {
+            "loss": State(totals, "sum"),
+            **{
+                f"{name}.{key}": state
+                for name, metric in self.metrics.items()
+                for key, state in metric.states().items()
+            },
+        }
+
+    def _compute(self, name: str, metric: Metric, joined: Mapping[str, Tensor]) -> float:
+        """A metric's value from the joined states of all ranks."""
+        self.on_phase(f"metrics.{name}")
+        metric.load_states(joined)
+        value = metric.compute()
+        if isinstance(value, Tensor):
+            if value.numel() != 1:
+                raise ComponentError(
+                    f"metrics.{name} computed a value of shape {tuple(value.shape)}; expected a scalar"
+                )
+            return float(value.item())
+        return float(value)
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """In evaluation mode inside; afterwards every submodule's own mode, as it was."""
+    modes = [(submodule, submodule.training) for submodule in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for submodule, mode in modes:
+            submodule.training = mode

@@ -1,0 +1,85 @@
+"""Who failed: what is known of the first failure of a run, and how it is shown."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pipeline.engine.experiment import Part
+from pipeline.engine.position import Position
+from pipeline.engine.step_module import StepModule
+from pipeline.engine.world import World
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The first failure of a run."""
+
+    rank: int
+    host: str
+    step: int
+    """Optimizer steps done when it happened."""
+    epoch: int
+    component: str
+    """The key of the component at work, as ``hooks.ema``; empty: the engine itself was."""
+    place: str
+    """The config line that names the component, as ``pipeline.toml:40:1``."""
+    activity: str
+    """What was at work, in words."""
+    type: str
+    message: str
+    traceback: str
+
+    @classmethod
+    def of(cls, error: BaseException, world: World, position: Position, parts: Iterable[Part]) -> Failure:
+        """Describe an error of this rank; the position says what was at work."""
+        part = _blamed(error, position.phase, parts)
+        return cls(
+            rank=world.rank,
+            host=world.host,
+            step=position.step,
+            epoch=position.epoch,
+            component=part.key if part else "",
+            place=part.place if part else "",
+            activity=str(part) if part else position.phase,
+            type=type(error).__name__,
+            message=_text(error),
+            traceback="".join(traceback.format_exception(error)),
+        )
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Failure:
+        return cls(**{name: data[name] for name in cls.__dataclass_fields__})
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """The report: the traceback, then who and where, last, since the end is what people see."""
+        return (
+            f"{self.traceback.rstrip()}\n"
+            f"rank {self.rank} on {self.host} failed in {self.activity}, "
+            f"epoch {self.epoch}, after step {self.step}: {self.type}: {self.message}"
+        )
+
+
+def _blamed(error: BaseException, phase: str, parts: Iterable[Part]) -> Part | None:
+    """The component at work; inside the objective, the model if the error came through its code."""
+    by_key = {part.key: part for part in parts}
+    if phase == "objective":
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        owners = [frame.f_locals.get("self") for frame in frames]
+        step_modules = [owner for owner in owners if isinstance(owner, StepModule)]
+        if step_modules and any(owner is step_modules[0].model for owner in owners):
+            phase = "model"
+    return by_key.get(phase)
+
+
+def _text(error: BaseException) -> str:
+    """The error's message; an exception class may have a __str__ that fails itself."""
+    try:
+        return str(error)
+    except Exception as second:  # noqa: BLE001  (whatever a foreign __str__ does)
+        return f"(its message cannot be shown: {type(second).__name__})"

@@ -1,0 +1,95 @@
+"""Reading one microbatch from a dataset: by batch where it can, with a seed per sample where it matters."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch.utils.data import TensorDataset, default_collate
+
+from pipeline.api.seeds import derive_seed
+from pipeline.engine import random_state
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One microbatch to read; it carries the epoch, so that persistent workers hear of it too."""
+
+    epoch: int
+    indices: list[int]
+
+
+class Fetcher:
+    """Turns requests into batches; also the dataset that a DataLoader's workers hold a copy of.
+
+    Args:
+        dataset: map-style; ``__getitems__(indices)``, also with ``seeds=``, and ``collate_fn`` are used
+            where it has them.
+        seed: the root of this dataset's sample seeds.
+        sample_seeds: seed torch, numpy and random by (seed, epoch, index) before every sample;
+            "auto" where samples are read one by one.
+    """
+
+    def __init__(self, dataset: Any, *, seed: int, sample_seeds: bool | Literal["auto"]) -> None:
+        self.dataset = dataset
+        self.collate: Callable[[Any], Any] = getattr(dataset, "collate_fn", default_collate)
+        self._seed = seed
+        self._epoch: int | None = None
+        self._by_batch = callable(getattr(dataset, "__getitems__", None))
+        self._takes_seeds = self._by_batch and "seeds" in inspect.signature(dataset.__getitems__).parameters
+        self._tensors = dataset.tensors if type(dataset) is TensorDataset else None
+        self._seeded = sample_seeds is True or (
+            sample_seeds == "auto" and not self._by_batch and self._tensors is None
+        )
+
+    def set_epoch(self, epoch: int) -> None:
+        """Tell the dataset of an epoch, once, before its first sample is read."""
+        if epoch != self._epoch:
+            self._epoch = epoch
+            if hasattr(self.dataset, "set_epoch"):
+                self.dataset.set_epoch(epoch)
+
+    def __getitem__(self, request: Request) -> Any:
+        """The collated batch of a request."""
+        self.set_epoch(request.epoch)
+        if self._tensors is not None:
+            index = torch.tensor(request.indices)
+            return tuple(tensor[index] for tensor in self._tensors)
+        if self._takes_seeds:
+            seeds = [self._sample_seed(request.epoch, index) for index in request.indices]
+            return self.collate(self.dataset.__getitems__(request.indices, seeds=seeds))
+        if self._seeded:
+            with random_state.preserved():
+                return self.collate(self._read_seeded(request))
+        if self._by_batch:
+            return self.collate(self.dataset.__getitems__(request.indices))
+        return self.collate(self._read(request.indices))
+
+    def _read(self, indices: Sequence[int]) -> list[Any]:
+        samples = []
+        for index in indices:
+            try:
+                samples.append(self.dataset[index])
+            except Exception as error:
+                error.add_note(f"while reading sample {index}")
+                raise
+        return samples
+
+    def _read_seeded(self, request: Request) -> list[Any]:
+        samples = []
+        for index in request.indices:
+            seed = self._sample_seed(request.epoch, index)
+            # The generator itself: torch.manual_seed would seed every device, at a hundred times the cost.
+            torch.default_generator.manual_seed(seed)
+            np.random.seed(seed & 0xFFFFFFFF)
+            random.seed(seed)
+            samples += self._read([index])
+        return samples
+
+    def _sample_seed(self, epoch: int, index: int) -> int:
+        return derive_seed(self._seed, epoch, index)

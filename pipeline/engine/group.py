@@ -1,0 +1,139 @@
+"""The collectives that the engine uses, and where there is one process, their absence.
+
+Everything but DDP's own gradient reduction goes through here, so that one place shows what ranks
+ever wait for.
+"""
+
+from __future__ import annotations
+
+import gc
+from datetime import timedelta
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed import PrefixStore, Store, rendezvous  # type: ignore[attr-defined]
+
+from pipeline.api.settings import DistributedSettings
+from pipeline.engine.world import World
+
+
+class Group(Protocol):
+    """All ranks of the run."""
+
+    @property
+    def world_size(self) -> int: ...
+
+    def all_gather(self, packed: Tensor) -> list[Tensor]:
+        """Every rank's bytes in rank order; ``packed`` is uint8 (n,), n equal on all ranks."""
+        ...
+
+    def all_reduce_async(self, total: Tensor) -> dist.Work | None:
+        """Start adding ``total`` up over the ranks, in place; wait on the result before reading it."""
+        ...
+
+    def broadcast(self, value: Any, source: int = 0) -> Any:
+        """What ``source`` passed, on every rank; any picklable value."""
+        ...
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every rank's value in rank order; complete on rank 0, empty elsewhere."""
+        ...
+
+    def all_gather_objects(self, value: Any) -> list[Any]:
+        """Every rank's value in rank order, on every rank."""
+        ...
+
+    def barrier(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Alone:
+    """One process: no process group, no port, nothing to wait for."""
+
+    world_size = 1
+
+    def all_gather(self, packed: Tensor) -> list[Tensor]:
+        return [packed]
+
+    def all_reduce_async(self, total: Tensor) -> None:
+        return None
+
+    def broadcast(self, value: Any, source: int = 0) -> Any:
+        return value
+
+    def gather(self, value: Any) -> list[Any]:
+        return [value]
+
+    def all_gather_objects(self, value: Any) -> list[Any]:
+        return [value]
+
+    def barrier(self) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+class ProcessGroup:
+    """Several processes, joined by torch.distributed's default group."""
+
+    def __init__(self, world: World, settings: DistributedSettings, store: Store) -> None:
+        backend = settings.backend
+        if backend == "auto":
+            backend = "nccl" if world.device.type == "cuda" else "gloo"
+        if world.device.type == "cuda":
+            torch.cuda.set_device(world.device)
+        dist.init_process_group(
+            backend,
+            store=PrefixStore("group", store),
+            rank=world.rank,
+            world_size=world.world_size,
+            timeout=settings.timeout,
+            device_id=world.device if backend == "nccl" else None,
+        )
+        self._device = world.device if backend == "nccl" else torch.device("cpu")
+        self._rank = world.rank
+        self.world_size = world.world_size
+
+    def all_gather(self, packed: Tensor) -> list[Tensor]:
+        mine = packed.to(self._device)
+        gathered = [torch.empty_like(mine) for _ in range(self.world_size)]
+        dist.all_gather(gathered, mine)
+        return [data.cpu() for data in gathered]
+
+    def all_reduce_async(self, total: Tensor) -> dist.Work | None:
+        work: dist.Work | None = dist.all_reduce(total, async_op=True)
+        return work
+
+    def broadcast(self, value: Any, source: int = 0) -> Any:
+        box = [value]
+        dist.broadcast_object_list(box, src=source, device=self._device)
+        return box[0]
+
+    def gather(self, value: Any) -> list[Any]:
+        boxes: list[Any] | None = [None] * self.world_size if self._rank == 0 else None
+        dist.gather_object(value, boxes)
+        return boxes or []
+
+    def all_gather_objects(self, value: Any) -> list[Any]:
+        boxes: list[Any] = [None] * self.world_size
+        dist.all_gather_object(boxes, value)
+        return boxes
+
+    def barrier(self) -> None:
+        dist.barrier()
+
+    def close(self) -> None:
+        """Leave together; DDP's reducer must be gone by now, or gloo's threads can deadlock with it."""
+        gc.collect()
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+def launcher_store(timeout: timedelta) -> Store:
+    """The store that the launcher's variables lead to; torchrun's own where it serves one."""
+    store: Store = next(iter(rendezvous("env://", timeout=timeout)))[0]
+    return store

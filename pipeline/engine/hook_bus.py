@@ -1,0 +1,129 @@
+"""Calling the hooks: in the file's order, only where they are due, only methods that a class overrides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from pipeline.api.hook import EVENTS, CheckpointPolicy, Hook, Ranks
+from pipeline.engine.group import Group
+from pipeline.engine.view import Requests, RunFacts, RunView
+from pipeline.engine.world import World
+from pipeline.errors import ComponentError
+
+
+@dataclass(frozen=True)
+class BoundHook:
+    """A hook with its name and where it runs."""
+
+    name: str
+    hook: Hook
+    ranks: Ranks
+
+    @property
+    def gated(self) -> bool:
+        return self.ranks != "all"
+
+    def runs_on(self, world: World) -> bool:
+        return self.ranks == "all" or (world.is_main if self.ranks == "main" else world.is_local_main)
+
+    def overrides(self, event: str) -> bool:
+        return getattr(type(self.hook), event) is not getattr(Hook, event)
+
+
+@dataclass
+class HookBus:
+    """All hooks of the run.
+
+    The calls of every event are bound once, so that an event that no hook wants costs one look-up.
+    """
+
+    hooks: tuple[BoundHook, ...]
+    on_phase: Callable[[str], None]
+    now: Requests = field(default_factory=Requests)
+    """Asked by hooks of all ranks: equal everywhere, acted on at the end of the event."""
+    later: Requests = field(default_factory=Requests)
+    """Asked by gated hooks: the ranks must agree first."""
+    _calls: dict[str, list[tuple[str, Callable[..., None], RunView]]] = field(default_factory=dict)
+    _agreed: frozenset[str] = frozenset()
+
+    def bind(self, facts: RunFacts) -> None:
+        """Prepare this rank's calls."""
+        world = facts.world
+        views = {
+            True: RunView(facts, self.later, gated=True),
+            False: RunView(facts, self.now, gated=False),
+        }
+        for event in EVENTS:
+            wanted = [bound for bound in self.hooks if bound.overrides(event)]
+            self._calls[event] = [
+                (f"hooks.{bound.name}", getattr(bound.hook, event), views[bound.gated])
+                for bound in wanted
+                if bound.runs_on(world)
+            ]
+            if any(bound.gated for bound in wanted):
+                self._agreed |= {event}
+
+    def call(self, event: str, *arguments: Any) -> None:
+        """Call ``event`` on every hook that is due on this rank."""
+        for phase, method, view in self._calls[event]:
+            self.on_phase(phase)
+            method(view, *arguments)
+
+    def needs_agreement(self, *events: str) -> bool:
+        """Whether a gated hook may have asked for something in these events; the same on all ranks."""
+        return not self._agreed.isdisjoint(events)
+
+    def agree(self, group: Group) -> Requests:
+        """What gated hooks of any rank have asked for; all ranks call it together."""
+        agreed = Requests()
+        anything = self.later.stop is not None or self.later.checkpoint is not None
+        flags = group.all_gather(torch.tensor([anything], dtype=torch.uint8))
+        if any(flag.item() for flag in flags):
+            for wishes in group.all_gather_objects(self.later):
+                agreed.merge(wishes)
+            self.later.clear()
+        return agreed
+
+    def report(self, error: BaseException) -> None:
+        """Call ``on_exception``; what fails in there becomes a note on the error that is on its way."""
+        for phase, method, view in self._calls["on_exception"]:
+            try:
+                method(view, error)
+            except Exception as second:  # noqa: BLE001  (reported as a note)
+                error.add_note(f"{phase}.on_exception failed too: {type(second).__name__}: {second}")
+
+    @property
+    def checkpoint_policy(self) -> CheckpointPolicy | None:
+        """When to write checkpoints, by the one hook that says so.
+
+        Raises:
+            ComponentError: if several hooks do.
+        """
+        policies = {
+            bound.name: bound.hook.checkpoint_policy for bound in self.hooks if bound.hook.checkpoint_policy
+        }
+        if len(policies) > 1:
+            raise ComponentError(
+                f"only one hook may decide when checkpoints are written, but {', '.join(policies)} do"
+            )
+        return next(iter(policies.values()), None)
+
+    def state_dicts(self, world: World) -> dict[str, Any]:
+        """The state of every hook that runs on this rank, by name."""
+        return {bound.name: bound.hook.state_dict() for bound in self.hooks if bound.runs_on(world)}
+
+    def load_state_dicts(self, states: Mapping[str, Any], world: World) -> list[str]:
+        """Give back states; returns the names of hooks here that have none in ``states``."""
+        missing = []
+        for bound in self.hooks:
+            if not bound.runs_on(world):
+                continue
+            if bound.name in states:
+                bound.hook.load_state_dict(states[bound.name])
+            elif bound.overrides("state_dict"):
+                missing.append(bound.name)
+        return missing

@@ -1,0 +1,176 @@
+"""The loop: run, epoch, step, and what happens after a step, in a fixed order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pipeline.api.hook import CheckpointPolicy
+from pipeline.api.metric import State
+from pipeline.api.period import Period
+from pipeline.engine.assembly import Assembly
+from pipeline.engine.buffers import equal_buffers
+from pipeline.engine.evaluate import Evaluator
+from pipeline.engine.group import Group
+from pipeline.engine.hook_bus import HookBus
+from pipeline.engine.position import Position
+from pipeline.engine.reduction import reduce_states
+from pipeline.engine.run_state import RunState
+from pipeline.engine.stop import StopAgreement
+from pipeline.engine.train_totals import TrainTotals
+from pipeline.engine.update import Updater
+from pipeline.engine.view import Requests
+from pipeline.runs.metric_log import Row
+
+
+@dataclass
+class Loop:
+    """The training loop of one attempt; everything it works with is built."""
+
+    assembly: Assembly
+    updater: Updater
+    evaluator: Evaluator
+    hooks: HookBus
+    policy: CheckpointPolicy | None
+    state: RunState
+    group: Group
+    stop: StopAgreement
+    save: Callable[[str], None]
+    """Writes a checkpoint; all ranks call it together."""
+    write_row: Callable[[Row], None]
+    """Appends to metrics.jsonl, on rank 0."""
+    resumed: bool
+    stop_reason: str | None = None
+    """What a hook gave for ending the run early."""
+    stopped_by_signal: bool = False
+    _saved_step: int = 0
+
+    def run(self) -> None:
+        """Train until the length is reached, a hook asks to stop, or a signal does."""
+        self._saved_step = self.position.step if self.resumed else 0
+        self.hooks.call("on_run_start")
+        while self.position.step < self.assembly.total_steps and not self._ends:
+            self._epoch()
+        if self.stopped_by_signal:
+            return
+        if not self.state.is_logged:
+            self._log()  # what came after the last log point
+        if self.policy and self.position.step > self._saved_step:
+            self._checkpoint("the end of the run")
+        self.hooks.call("on_run_end")
+
+    @property
+    def position(self) -> Position:
+        return self.state.position
+
+    @property
+    def _ends(self) -> bool:
+        return self.stopped_by_signal or self.stop_reason is not None
+
+    def _epoch(self) -> None:
+        """Go through an epoch from the position on."""
+        position = self.position
+        if position.step_in_epoch == self.assembly.steps_per_epoch:  # resumed exactly at its end
+            position.next_epoch()
+        if position.step_in_epoch == 0:
+            self.hooks.call("on_epoch_start")
+        shares = self.assembly.train_reader.epoch(position.epoch, position.step_in_epoch)
+        while position.step_in_epoch < self.assembly.steps_per_epoch:
+            if position.step == self.assembly.total_steps or self._ends:
+                return
+            if not self.stop.may_begin(position.step + 1):
+                self._stop_by_signal()
+                return
+            position.set_phase("dataset.train")
+            share = next(shares)
+            if self.updater.step(share):
+                self.assembly.schedule.after_step()
+            position.advance(share.window_size)
+            self._after_step()
+        position.next_epoch()
+
+    def _after_step(self) -> None:
+        """After the update: log, evaluate, hooks in the file's order, and the checkpoint last."""
+        train, position = self.assembly.experiment.train, self.position
+        at_epoch_end = position.step_in_epoch == self.assembly.steps_per_epoch
+        epochs_done = position.epoch + at_epoch_end
+
+        def due(period: Period) -> bool:
+            return period.due(step=position.step, epochs_done=epochs_done, at_epoch_end=at_epoch_end)
+
+        logs = due(train.log_every)
+        evaluates = bool(self.evaluator.readers) and due(train.evaluate_every)
+        if logs:
+            self._log()
+        if at_epoch_end:
+            self.assembly.schedule.after_epoch()
+        if evaluates:
+            self._evaluate()
+        events = ["on_step_end"] + ["on_evaluate_end"] * evaluates + ["on_epoch_end"] * at_epoch_end
+        for event in events:
+            self.hooks.call(event)
+        requests = self._requests(events, joined=logs or evaluates or at_epoch_end)
+        self.stop_reason = requests.stop
+        if self.policy and due(self.policy.every):
+            self._checkpoint(f"every {self.policy.every}")
+        elif requests.checkpoint is not None:
+            self._checkpoint(requests.checkpoint)
+        position.set_phase("between steps")
+
+    def _requests(self, events: list[str], *, joined: bool) -> Requests:
+        """What hooks ask for and all ranks agree on; gated wishes wait for a step that joins the ranks."""
+        wishes = Requests(self.hooks.now.stop, self.hooks.now.checkpoint)
+        self.hooks.now.clear()
+        if joined and self.hooks.needs_agreement("on_run_start", "on_epoch_start", *events):
+            wishes.merge(self.hooks.agree(self.group))
+        return wishes
+
+    def _log(self) -> None:
+        """Write the row of the steps since the last one: one collective for all values in it."""
+        self.position.set_phase("reducing metrics")
+        averaged = self.state.logged.averaged
+        states = [self.state.totals.state()]
+        states += [State(_pair(total, count), "sum") for total, count in averaged.values()]
+        names = ["train/loss", *averaged]
+        sums, *pairs = reduce_states(states, self.group, names)
+        values = TrainTotals.values(sums)
+        values["lr"] = float(self.updater.learning_rate)
+        values |= {name: float(total / count) for name, (total, count) in zip(averaged, pairs, strict=True)}
+        values |= {name: float(value) for name, value in self.state.logged.recorded.items()}
+        self.state.totals.reset()
+        averaged.clear()
+        self.state.logged.recorded.clear()
+        self._publish(values)
+
+    def _evaluate(self) -> None:
+        self.position.set_phase("evaluation")
+        rule = self.assembly.experiment.distributed.buffers
+        with equal_buffers(self.assembly.step_module, self.group, rule):
+            values = self.evaluator.run(self.position.epoch)
+        self._publish(values)
+        self.assembly.schedule.after_evaluation(values)
+
+    def _publish(self, values: dict[str, float]) -> None:
+        self.state.publish(values)
+        self.write_row(
+            {"step": self.position.step, "epoch": self.position.epoch, **values, "time": time.time()}
+        )
+
+    def _checkpoint(self, reason: str) -> None:
+        self.save(reason)
+        self._saved_step = self.position.step
+
+    def _stop_by_signal(self) -> None:
+        """Every rank stands behind the same step; save it, unless there is nothing new to save."""
+        self.stopped_by_signal = True
+        if self.position.step > self._saved_step:
+            self._checkpoint("a signal")
+
+
+def _pair(total: float | Tensor, count: int) -> Tensor:
+    """A sum and its count, float64 (2,), on the CPU."""
+    return torch.tensor([float(total), count], dtype=torch.float64)

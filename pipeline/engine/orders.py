@@ -1,0 +1,64 @@
+"""Samplers as orders: the engine's own protocol, or a torch Sampler read once an epoch on rank 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import Sampler
+
+from pipeline.api.order import Order
+from pipeline.engine import random_state
+from pipeline.engine.experiment import Part
+from pipeline.engine.group import Group
+from pipeline.errors import ComponentError
+
+
+def as_order(sampler: Any, group: Group, seed: int, part: Part) -> Order:
+    """The order that a sampler component stands for.
+
+    Raises:
+        ComponentError: if it is neither an Order nor a torch Sampler.
+    """
+    if isinstance(sampler, Order):
+        return sampler
+    if isinstance(sampler, Sampler):
+        return TorchSamplerOrder(sampler, group, seed)
+    raise ComponentError(f"{part} is neither an order (samples_per_epoch, indices) nor a torch Sampler")
+
+
+class TorchSamplerOrder:
+    """A torch Sampler's indices: read as a whole on rank 0 and broadcast, O(n) memory on every rank.
+
+    The global generators are seeded by the epoch while it is read, so that a sampler which draws from
+    them gives the same order again after a resume.
+    """
+
+    def __init__(self, sampler: Sampler[int], group: Group, seed: int) -> None:
+        self._sampler = sampler
+        self._group = group
+        self._seed = seed
+        self._epoch: int | None = None
+        self._indices: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.samples_per_epoch = len(sampler)  # type: ignore[arg-type]  # a torch Sampler may lack it
+
+    def indices(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
+        if epoch != self._epoch:
+            self._indices = self._read(epoch)
+            self._epoch = epoch
+        return self._indices[start:stop]
+
+    def _read(self, epoch: int) -> NDArray[np.int64]:
+        if hasattr(self._sampler, "set_epoch"):
+            self._sampler.set_epoch(epoch)
+        with random_state.preserved():
+            random_state.seed_all(self._seed, epoch)
+            own = np.fromiter(self._sampler, dtype=np.int64)
+        indices: NDArray[np.int64] = self._group.broadcast(own)
+        if len(indices) != self.samples_per_epoch:
+            raise ComponentError(
+                f"{type(self._sampler).__name__} gave {len(indices)} indices, but its length is "
+                f"{self.samples_per_epoch}"
+            )
+        return indices

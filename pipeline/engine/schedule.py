@@ -1,0 +1,75 @@
+"""The LR scheduler, stepped by optimizer steps, epochs, or a metric, whatever the world size."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch.optim import Optimizer
+
+from pipeline.engine.experiment import Experiment
+from pipeline.errors import ComponentError
+
+
+@dataclass
+class Schedule:
+    """When and with what the scheduler is stepped; without a scheduler, never."""
+
+    scheduler: Any
+    interval: str
+    monitor: str | None
+
+    @classmethod
+    def build(
+        cls,
+        build: Callable[..., Any],
+        experiment: Experiment,
+        optimizer: Optimizer,
+        *,
+        total_steps: int,
+        steps_per_epoch: int,
+    ) -> Schedule:
+        """Build the scheduler; it is told the length of the run where its signature asks.
+
+        Raises:
+            ComponentError: if it is driven by a metric and ``monitor`` names none, or the reverse.
+        """
+        part = experiment.scheduler
+        if part is None:
+            return cls(None, experiment.scheduler_interval, None)
+        scheduler = build(part, optimizer, total_steps=total_steps, steps_per_epoch=steps_per_epoch)
+        by_metric = _wants_metric(scheduler)
+        monitor = experiment.scheduler_monitor
+        if by_metric and monitor is None:
+            raise ComponentError(f"{part} is driven by a metric; set scheduler.monitor, as 'eval/loss'")
+        if monitor is not None and not by_metric:
+            raise ComponentError(f"{part} is not driven by a metric; remove scheduler.monitor")
+        return cls(scheduler, experiment.scheduler_interval, monitor)
+
+    def after_step(self) -> None:
+        """An optimizer step was taken (not: skipped by the gradient scaler)."""
+        if self.scheduler is not None and self.monitor is None and self.interval == "step":
+            self.scheduler.step()
+
+    def after_epoch(self) -> None:
+        if self.scheduler is not None and self.monitor is None and self.interval == "epoch":
+            self.scheduler.step()
+
+    def after_evaluation(self, metrics: Mapping[str, float]) -> None:
+        if self.scheduler is not None and self.monitor is not None:
+            self.scheduler.step(metrics[self.monitor])
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.scheduler.state_dict() if self.scheduler is not None else {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(state)
+
+
+def _wants_metric(scheduler: Any) -> bool:
+    """Whether ``step`` has a parameter without default, as ReduceLROnPlateau's ``metrics``."""
+    parameters = inspect.signature(scheduler.step).parameters.values()
+    return any(parameter.default is parameter.empty for parameter in parameters)

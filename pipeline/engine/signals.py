@@ -1,0 +1,73 @@
+"""Signals that end a run; knows no torch, so that it can be installed before torch is imported."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+STOPPED = 75
+"""Exit status of a run that a signal stopped and that can be resumed (EX_TEMPFAIL)."""
+
+
+class EarlyStop(SystemExit):
+    """A signal before the first step: there is nothing to save."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(STOPPED)
+        self.number = number
+
+
+@dataclass
+class Signals:
+    """What this process has been asked by signals.
+
+    Before the loop begins there is nothing to save, and a signal ends the process at once. In the
+    loop the first one asks for a stop after the step, and a second one ends at once; but while a
+    checkpoint is being written none does.
+    """
+
+    received: int | None = None
+    """The first signal that came while the loop was running."""
+    in_loop: bool = False
+    saving: bool = False
+    _previous: dict[int, Any] = field(default_factory=dict)
+
+    @contextmanager
+    def installed(self, names: Iterable[str]) -> Iterator[None]:
+        """Handle these signals inside ("TERM", "INT", ...); afterwards as before."""
+        self.install(names)
+        try:
+            yield
+        finally:
+            self.uninstall()
+
+    def install(self, names: Iterable[str]) -> None:
+        """Handle these signals, and no others that were handled until now."""
+        self.uninstall()
+        for name in names:
+            number = signal.Signals[f"SIG{name}"]
+            self._previous[number] = signal.signal(number, self._handle)
+
+    def uninstall(self) -> None:
+        """Put back the handlers that were there."""
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous.clear()
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if not self.in_loop:
+            raise EarlyStop(number)
+        if self.received is None:
+            self.received = number
+        elif not self.saving:
+            os._exit(STOPPED)
+
+
+def signal_name(number: int) -> str:
+    """``SIGTERM`` for 15."""
+    return signal.Signals(number).name

@@ -1,0 +1,161 @@
+"""Training a run: everything is built, restored where it resumes, and handed to the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pipeline.engine.assembly import Assembly, assemble
+from pipeline.engine.checkpoint import Checkpoint, Checkpointing, seed_training
+from pipeline.engine.evaluate import Evaluator
+from pipeline.engine.experiment import Experiment
+from pipeline.engine.group import Group
+from pipeline.engine.hook_bus import HookBus
+from pipeline.engine.loop import Loop
+from pipeline.engine.position import Position
+from pipeline.engine.run_state import RunState
+from pipeline.engine.saver import Saver, Say
+from pipeline.engine.signals import Signals
+from pipeline.engine.stop import StopAgreement
+from pipeline.engine.train_totals import TrainTotals
+from pipeline.engine.update import Updater
+from pipeline.engine.view import RunFacts
+from pipeline.engine.warm_up import warm_up
+from pipeline.engine.weights import load_strictly
+from pipeline.engine.world import World
+from pipeline.runs.layout import RunFolder
+from pipeline.runs.metric_log import MetricLog, Row
+
+
+@dataclass(frozen=True)
+class Result:
+    """How an attempt ended."""
+
+    step: int
+    metrics: dict[str, float]
+    stopped_by_signal: bool
+    reason: str
+    """Why it ended before its length; empty where it reached it."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where an attempt begins."""
+
+    resume: Checkpoint | None = None
+    """Go on from here."""
+    weights: Checkpoint | None = None
+    """Begin anew with this model."""
+
+
+def train(
+    experiment: Experiment,
+    folder: RunFolder,
+    *,
+    world: World,
+    group: Group,
+    stop: StopAgreement,
+    signals: Signals,
+    position: Position,
+    start: Start,
+    say: Say,
+) -> Result:
+    """Run one attempt to its end; all ranks call it together.
+
+    Args:
+        folder: the run's folder, written by rank 0 alone.
+        position: shared with who reports a failure.
+        say: prints a line for people, on rank 0.
+    """
+    assembly = assemble(experiment, world, group, position, say)
+    state = RunState(position, TrainTotals(world.device))
+    hooks = HookBus(assembly.hooks, position.set_phase)
+    hooks.bind(
+        RunFacts(
+            state=state,
+            model=assembly.model,
+            optimizer=assembly.optimizer,
+            folder=folder.path,
+            name=experiment.name,
+            world=world,
+            steps_per_epoch=assembly.steps_per_epoch,
+            total_steps=assembly.total_steps,
+        )
+    )
+    checkpointing = Checkpointing(assembly, hooks, state, group, world)
+    _begin(checkpointing, start, say)
+    with _opened(folder, world) as write_row:
+        loop = Loop(
+            assembly=assembly,
+            updater=_updater(assembly, group, world, state),
+            evaluator=_evaluator(assembly, group, world, position),
+            hooks=hooks,
+            policy=hooks.checkpoint_policy,
+            state=state,
+            group=group,
+            stop=stop,
+            save=Saver(checkpointing, hooks.checkpoint_policy, folder, signals, say).save,
+            write_row=write_row,
+            resumed=start.resume is not None,
+        )
+        signals.in_loop = True
+        try:
+            loop.run()
+        except BaseException as error:
+            hooks.report(error)
+            raise
+        finally:
+            signals.in_loop = False
+    position.set_phase("the end of the run")
+    reason = loop.stop_reason or ("a signal" if loop.stopped_by_signal else "")
+    return Result(position.step, dict(state.metrics), loop.stopped_by_signal, reason)
+
+
+def _begin(checkpointing: Checkpointing, start: Start, say: Say) -> None:
+    """Bring parameters, counters and random states to where the attempt begins."""
+    assembly, world = checkpointing.assembly, checkpointing.world
+    if start.weights is not None:
+        load_strictly(assembly.model, start.weights.model, start.weights.name)
+    position = checkpointing.run.position
+    if start.resume is None:
+        seed_training(assembly, world, 0)
+        return
+    position.set_phase("restoring a checkpoint")
+    checkpointing.restore(start.resume, say)
+    warm_up(assembly, position, world)
+    checkpointing.restore_random(start.resume, say)
+
+
+def _updater(assembly: Assembly, group: Group, world: World, state: RunState) -> Updater:
+    return Updater(
+        module=assembly.module,
+        optimizer=assembly.optimizer,
+        scaler=assembly.scaler,
+        group=group,
+        device=world.device,
+        clip_grad_norm=assembly.experiment.train.clip_grad_norm,
+        totals=state.totals,
+        on_phase=state.position.set_phase,
+    )
+
+
+def _evaluator(assembly: Assembly, group: Group, world: World, position: Position) -> Evaluator:
+    return Evaluator(
+        step_module=assembly.step_module,
+        readers=assembly.eval_readers,
+        metrics=assembly.metrics,
+        group=group,
+        device=world.device,
+        on_phase=position.set_phase,
+    )
+
+
+@contextmanager
+def _opened(folder: RunFolder, world: World) -> Iterator[Callable[[Row], None]]:
+    """The metric log, on rank 0; elsewhere rows go nowhere."""
+    if not world.is_main:
+        yield lambda row: None
+        return
+    with MetricLog(folder.metrics) as log:
+        yield log.append

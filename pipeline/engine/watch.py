@@ -1,0 +1,118 @@
+"""A side channel between the ranks, beside the collectives: who failed, and who wants to stop.
+
+A rank that waits in a collective cannot be told anything through it. So each rank has a thread that
+waits on the store: when a rank fails, the others learn its name at once instead of a broken
+connection, rank 0 records it, and all end.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sys
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from pipeline.engine.failure import Failure
+from pipeline.engine.signals import Signals
+from pipeline.engine.stop import StopTogether
+from pipeline.engine.world import World
+
+if TYPE_CHECKING:
+    from torch.distributed import Store  # type: ignore[attr-defined]
+
+_FOREVER = timedelta(days=365)
+_RECORD_TIMEOUT = timedelta(seconds=5)
+
+
+class Watch:
+    """This rank's end of the side channel.
+
+    Args:
+        store: a connection of its own (``Store.clone``), since a waiting one blocks every other use.
+        speak: another connection, for what this rank has to say.
+        record: called on rank 0 with another rank's failure, before this process is ended.
+    """
+
+    def __init__(
+        self, store: Store, speak: Store, world: World, signals: Signals, record: Callable[[Failure], None]
+    ) -> None:
+        self._store = store
+        self._speak = speak
+        self._world = world
+        self._record = record
+        self.stop = StopTogether(signals, lambda: self._publish({"event": "stop"}))
+        self._thread = threading.Thread(target=self._listen, name="watch", daemon=True)
+        self._thread.start()
+
+    def report(self, failure: Failure) -> bool:
+        """Tell the others of this rank's failure, and let rank 0 record it.
+
+        Returns:
+            Whether this is the first failure of the run: the one to be shown.
+        """
+        mine = json.dumps({"event": "failure", **failure.as_dict()})
+        first = self._speak.compare_set("failure", "", mine).decode()
+        if first != mine:
+            return False
+        self._publish({"event": "failure"})
+        if not self._world.is_main:
+            try:
+                self._speak.wait(["recorded"], _RECORD_TIMEOUT)
+            except RuntimeError:  # rank 0 may be gone itself; the report on standard error still comes
+                print("rank 0 did not record this failure", file=sys.stderr)  # noqa: T201
+        return True
+
+    def first_failure(self) -> Failure | None:
+        """The failure that some rank has reported, if any has."""
+        if not self._speak.check(["failure"]):
+            return None
+        return Failure.from_dict(json.loads(self._speak.get("failure")))
+
+    def close(self, barrier: Callable[[], None]) -> None:
+        """End the threads of all ranks together, in good order."""
+        barrier()  # nobody has anything left to say
+        if self._world.is_main:
+            self._publish({"event": "end"})
+        self._thread.join()
+        barrier()  # the store may be served by rank 0, which leaves last of all
+
+    def _publish(self, event: dict[str, str]) -> None:
+        number = self._speak.add("events", 1) - 1
+        self._speak.set(f"event/{number}", json.dumps(event))
+
+    def _listen(self) -> None:
+        number = 0
+        while True:
+            self._store.wait([f"event/{number}"], _FOREVER)
+            event = json.loads(self._store.get(f"event/{number}"))["event"]
+            number += 1
+            if event == "end":
+                return
+            if event == "stop":
+                self._agree_on_stop()
+            elif event == "failure":
+                self._end_after_failure()
+
+    def _agree_on_stop(self) -> None:
+        begun = self.stop.announce()
+        self._store.set(f"begun/{self._world.rank}", str(begun))
+        keys = [f"begun/{rank}" for rank in range(self._world.world_size)]
+        self._store.wait(keys, _FOREVER)
+        self.stop.decide(max(int(self._store.get(key)) for key in keys))
+
+    def _end_after_failure(self) -> None:
+        """End this process at once, unless the failure is its own: it may be deep in a collective."""
+        failure = Failure.from_dict(json.loads(self._store.get("failure")))
+        if failure.rank == self._world.rank:
+            return
+        if self._world.is_main:
+            self._record(failure)
+            self._store.set("recorded", "yes")
+        for child in multiprocessing.active_children():  # a loader's workers would outlive os._exit
+            child.kill()
+        sys.stderr.flush()
+        os._exit(1)

@@ -1,0 +1,215 @@
+"""From a component's annotation to what a TOML value must be to fit it.
+
+Pydantic validates strictly; this module loosens exactly what the config promises (an array fits a
+tuple, a string fits a Path, an Enum and a duration), and takes out what no config can hold.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from os import PathLike
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import (
+    BeforeValidator,
+    PlainValidator,
+    PydanticSchemaGenerationError,
+    PydanticUserError,
+    SecretStr,
+    Strict,
+    TypeAdapter,
+    WithJsonSchema,
+)
+
+from pipeline.api.duration import parse_duration
+from pipeline.api.kinds import Kind
+
+_LISTS = (
+    list,
+    collections.abc.Iterable,
+    collections.abc.Collection,
+    collections.abc.Sequence,
+    collections.abc.MutableSequence,
+    collections.abc.Iterator,
+)
+_SETS = (set, frozenset, collections.abc.Set, collections.abc.MutableSet)
+_MAPPINGS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+_OBJECTS: dict[Any, str] = {collections.abc.Callable: "a callable", type: "a class"}
+_NESTED_KINDS = {
+    "torch.nn.modules.module.Module": Kind.MODEL,
+    "torch.utils.data.dataset.Dataset": Kind.DATASET,
+    "pipeline.api.metric.Metric": Kind.METRIC,
+    "pipeline.api.hook.Hook": Kind.HOOK,
+}  # by name, so that nothing imports torch before a component did
+
+
+@dataclass(frozen=True)
+class Unsettable:
+    """An annotation that no TOML value fits."""
+
+    reason: str
+    """What it is, to follow "it is": ``a callable``."""
+
+
+@dataclass(frozen=True)
+class NestedTable:
+    """A table that stands for a component of its own; not yet checked."""
+
+    kind: Kind
+    table: dict[str, Any]
+
+
+def resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function's parameters, each by itself; ``Any`` where one does not resolve.
+
+    Names imported under TYPE_CHECKING alone are looked for in typing and collections.abc as well.
+    """
+    function = inspect.unwrap(function)
+    namespace = {**vars(typing), **vars(collections.abc), **getattr(function, "__globals__", {})}
+    hints = {}
+    for name, annotation in getattr(function, "__annotations__", {}).items():
+        holder = types.SimpleNamespace(__annotations__={name: annotation})
+        try:
+            hints.update(typing.get_type_hints(holder, namespace, include_extras=True))
+        except (NameError, AttributeError, TypeError, SyntaxError):
+            hints[name] = Any
+    return hints
+
+
+def annotation_text(annotation: Any) -> str:
+    """An annotation as one would write it, without the modules its names come from."""
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])", "", text)
+
+
+def settable(annotation: Any) -> Any | Unsettable:
+    """The type for pydantic that takes what a config may write for an annotation."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner = settable(annotation.__origin__)
+        return inner if isinstance(inner, Unsettable) else Annotated[inner, *annotation.__metadata__]
+    if origin in (Union, types.UnionType):
+        return _union(get_args(annotation))
+    base = origin or annotation
+    if base in _OBJECTS:
+        return Unsettable(_OBJECTS[base])
+    if isinstance(base, type) and base not in (object, types.NoneType):
+        return _class(base, get_args(annotation))
+    return _other(annotation)
+
+
+def _union(members: tuple[Any, ...]) -> Any | Unsettable:
+    """The members that a config can hold; the others (Tensor, callables) are ignored."""
+    converted = [settable(member) for member in members]
+    kept = [member for member in converted if not isinstance(member, Unsettable)]
+    refused = [member for member in converted if isinstance(member, Unsettable)]
+    if refused and all(member in (None, types.NoneType) for member in kept):
+        return refused[0]
+    if any(_is_path(member) for member in members):
+        kept = [member for member in kept if member is not str]  # "str | Path": a place in the file system
+    return Union[tuple(kept)]  # noqa: UP007 -- the members are values
+
+
+def _other(annotation: Any) -> Any | Unsettable:
+    """What is neither a class nor a union: Any, None, a Literal, a TypeVar."""
+    if annotation in (Any, inspect.Parameter.empty, object):
+        return Any
+    return annotation if _fits_pydantic(annotation) else Unsettable(f"a {annotation_text(annotation)}")
+
+
+def _class(base: type, arguments: tuple[Any, ...]) -> Any | Unsettable:
+    if base in _LISTS or base in _SETS or base in _MAPPINGS or base is tuple:
+        return _container(base, arguments)
+    if _is_path(base):
+        return Annotated[base if issubclass(base, PurePath) else Path, Strict(False)]
+    if issubclass(base, Enum):
+        return Annotated[base, BeforeValidator(_enum_reader(base))]
+    if base is timedelta:
+        return Annotated[timedelta, BeforeValidator(_read_duration)]
+    if kind := nested_kind(base):
+        return _nested(kind)
+    whole = base[arguments] if arguments else base  # type: ignore[index]
+    return whole if _fits_pydantic(whole) else Unsettable(f"an object of the type {base.__name__}")
+
+
+def _container(base: type, arguments: tuple[Any, ...]) -> Any | Unsettable:
+    items = [item if item is Ellipsis or item == () else settable(item) for item in arguments]
+    for item in items:
+        if isinstance(item, Unsettable):
+            return item
+    if base in _LISTS:
+        return list[items[0]] if items else list  # type: ignore[valid-type]
+    if base in _MAPPINGS:
+        return dict[tuple(items)] if items else dict  # type: ignore[misc]
+    builtin: Any = tuple if base is tuple else frozenset if base is frozenset else set
+    return Annotated[builtin[tuple(items)] if items else builtin, Strict(False)]
+
+
+def nested_kind(annotation: Any) -> Kind | None:
+    """The kind whose base class an annotation is or inherits, so that a nested table builds it."""
+    bases = annotation.__mro__ if isinstance(annotation, type) else ()
+    names = (f"{base.__module__}.{base.__qualname__}" for base in bases)
+    return next((_NESTED_KINDS[name] for name in names if name in _NESTED_KINDS), None)
+
+
+def _nested(kind: Kind) -> Any:
+    def read(value: Any) -> NestedTable:
+        if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+            raise ValueError(f"expected a table with the type of a {kind}")
+        return NestedTable(kind, value)
+
+    schema = {"type": "object", "required": ["type"], "properties": {"type": {"type": "string"}}}
+    return Annotated[Any, PlainValidator(read), WithJsonSchema(schema)]
+
+
+def _enum_reader(enum: type[Enum]) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        if isinstance(value, enum):
+            return value
+        for member in enum:
+            if member.value == value and type(member.value) is type(value):  # True == 1, but is no 1
+                return member
+        if isinstance(value, str) and value in enum.__members__:
+            return enum[value]
+        raise ValueError(f"expected one of {', '.join(repr(enum_text(member)) for member in enum)}")
+
+    return read
+
+
+def enum_text(member: Enum) -> str:
+    """How a config writes a member: its value where that is text, else its name."""
+    return member.value if type(member.value) is str else member.name
+
+
+def _read_duration(value: Any) -> Any:
+    return parse_duration(value) if isinstance(value, str) else value
+
+
+def _is_path(annotation: Any) -> bool:
+    base = get_origin(annotation) or annotation
+    return isinstance(base, type) and (issubclass(base, PurePath) or base is PathLike)
+
+
+def is_secret(annotation: Any) -> bool:
+    """Whether an annotation is, or contains, pydantic's SecretStr."""
+    if annotation is SecretStr:
+        return True
+    return any(is_secret(argument) for argument in get_args(annotation))
+
+
+def _fits_pydantic(annotation: Any) -> bool:
+    """Whether pydantic knows how to validate a type without being told."""
+    try:
+        TypeAdapter(annotation)
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        return False
+    return True

@@ -1,0 +1,223 @@
+"""The registry: what is installed, what a table may hold, and the factories of a plan's components."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pipeline.api.kinds import Kind
+from pipeline.api.register import Registration
+from pipeline.config.plan import CheckedTable, ComponentPlan, Fault
+from pipeline.errors import ComponentError
+from pipeline.registry.catalog import Catalog, Claim
+from pipeline.registry.contracts import check_product
+from pipeline.registry.describing import Description, Listing, describe, listing_of
+from pipeline.registry.discovery import Discovery, Entry, discover_installed
+from pipeline.registry.loading import load_entry, visible_problem
+from pipeline.registry.local import LocalFile, load_files
+from pipeline.registry.provenance import Provenance, provenance_of
+from pipeline.registry.schema import Schema, schema_of
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A component that was imported."""
+
+    claim: Claim
+    component: Callable[..., Any]
+    schema: Schema
+
+
+class Registry:
+    """Finds components by kind and name; imports one when a config names it, and at no other time."""
+
+    def __init__(self, discovery: Discovery) -> None:
+        self.warnings = discovery.warnings
+        self._catalog = Catalog(discovery.entries)
+        self._loaded: dict[Entry | Registration, _Loaded | Fault] = {}
+        self._files: dict[str, LocalFile] = {}
+
+    @classmethod
+    def discover(cls) -> Registry:
+        """The registry of what is installed; the metadata on the path is read once per process."""
+        return cls(discover_installed())
+
+    def load_local(self, paths: Sequence[Path]) -> tuple[Fault, ...]:
+        """Import local files, so that what they register can be named.
+
+        Returns:
+            What went wrong, for each file; a fault's path is the file's index in ``paths``.
+        """
+        files, faults = load_files(list(paths))
+        self._files |= {file.module: file for file in files}
+        return tuple(faults)
+
+    def accepts(self, kind: Kind, type_name: str) -> frozenset[str] | None:
+        """The arguments that a component takes; None where it is unknown, broken or takes any."""
+        found = self._find(kind, type_name)
+        if isinstance(found, Fault) or found.schema.signature.takes_any:
+            return None
+        return frozenset(found.schema.settable)
+
+    def check(
+        self,
+        kind: Kind,
+        type_name: str,
+        table: Mapping[str, Any],
+        *,
+        folders: Mapping[str, Path],
+        only: bool = False,
+    ) -> CheckedTable:
+        """Validate a component's table, as ``pipeline.config.plan.SchemaSource`` has it."""
+        found = self._find(kind, type_name)
+        if isinstance(found, _Loaded) and found.schema.refusal:
+            message = f"the {kind} {type_name!r} cannot be used from a config: {found.schema.refusal}"
+            found = Fault(("type",), message)
+        if isinstance(found, Fault):
+            return CheckedTable({}, {}, faults=(found,))
+        return found.schema.check(table, folders, self._check_nested, only=only)
+
+    def _check_nested(
+        self, kind: Kind, type_name: str, table: Mapping[str, Any], folder: Path | None
+    ) -> CheckedTable:
+        folders = dict.fromkeys(table, folder) if folder else {}
+        return self.check(kind, type_name, table, folders=folders)
+
+    def bind(self, plan: ComponentPlan) -> Callable[..., Any]:
+        """A factory of a plan's component: ``factory(*positional, **by_name)``.
+
+        It passes on what the engine gives by position, what the signature has of ``by_name``, and
+        the plan's arguments, nested components built first. What the component itself raises passes
+        through unchanged; a product that breaks its kind's contract is a ComponentError.
+
+        Raises:
+            ComponentError: if the component cannot be found, loaded or used from a config.
+        """
+        found = self._loaded_for(plan)
+        nested = {
+            id(inner): self.bind(replace(inner, key=f"{plan.key}.{inner.key}"))
+            for inner in _nested_plans(plan.arguments)
+        }
+        engine_names = found.schema.signature.by_name
+        origin = f"{plan.key}: {plan.kind} {plan.type!r}, {found.claim.origin},"
+
+        def factory(*positional: Any, **by_name: Any) -> Any:
+            passed = {name: value for name, value in by_name.items() if name in engine_names}
+            arguments = {name: _built(value, nested) for name, value in plan.arguments.items()}
+            product = found.component(*positional, **passed, **arguments)
+            check_product(plan.kind, product, origin)
+            return product
+
+        return factory
+
+    def provenance(self, plan: ComponentPlan) -> tuple[Provenance, ...]:
+        """Where a component and those nested in it come from.
+
+        Raises:
+            ComponentError: if one of them cannot be found.
+        """
+        own = provenance_of(plan, self._claim_for(plan), self._files)
+        inner = (replace(part, key=f"{plan.key}.{part.key}") for part in _nested_plans(plan.arguments))
+        return (own, *(record for part in inner for record in self.provenance(part)))
+
+    def listing(self, kind: Kind | None = None, *, load: bool = False) -> list[Listing]:
+        """All components, by kind and name, from metadata alone.
+
+        Args:
+            load: import each one too, so that every problem shows; else only those that show
+                without running anything: a missing module, a syntax error.
+        """
+        order = list(Kind)
+        claims = sorted(self._catalog.claims(kind), key=lambda c: (order.index(c.kind), c.name, c.scope))
+        return [self._listing(claim, load=load) for claim in claims]
+
+    def _listing(self, claim: Claim, *, load: bool) -> Listing:
+        source = claim.source
+        clash = self._catalog.clashes(claim)
+        problem = visible_problem(source) if isinstance(source, Entry) else None
+        if load:
+            found = self._load(claim)
+            problem = found.message if isinstance(found, Fault) else found.schema.refusal
+        return listing_of(claim, clash=clash, problem=problem)
+
+    def describe(self, kind: Kind, type_name: str) -> Description:
+        """One component in full: its parameters, its documentation and a table to paste.
+
+        A broken one is described too, with its problem.
+
+        Raises:
+            ComponentError: if the name is unknown, or several claim it.
+        """
+        claim = self._catalog.find(kind, type_name)
+        if isinstance(claim, Fault):
+            raise ComponentError(_fault_text(claim))
+        listing = self._listing(claim, load=False)
+        found = self._load(claim)
+        if isinstance(found, Fault):
+            return Description(listing, problem=f"{found.message}\n{found.detail}".rstrip())
+        return describe(listing, found.component, found.schema)
+
+    def _find(self, kind: Kind, type_name: str) -> _Loaded | Fault:
+        claim = self._catalog.find(kind, type_name)
+        return claim if isinstance(claim, Fault) else self._load(claim)
+
+    def _load(self, claim: Claim) -> _Loaded | Fault:
+        """Import a claim's component, once; a broken package is not run a second time."""
+        if claim.source not in self._loaded:
+            source = claim.source
+            component = load_entry(source) if isinstance(source, Entry) else source.component
+            self._loaded[source] = (
+                component
+                if isinstance(component, Fault)
+                else _Loaded(claim, component, schema_of(claim.kind, component))
+            )
+        return self._loaded[claim.source]
+
+    def _claim_for(self, plan: ComponentPlan) -> Claim:
+        claim = self._catalog.find(plan.kind, plan.type)
+        if isinstance(claim, Fault):
+            raise ComponentError(f"{plan.key}: {_fault_text(claim)}")
+        return claim
+
+    def _loaded_for(self, plan: ComponentPlan) -> _Loaded:
+        found = self._load(self._claim_for(plan))
+        if isinstance(found, Fault):
+            raise ComponentError(f"{plan.key}: {_fault_text(found)}")
+        if found.schema.refusal:
+            raise ComponentError(f"{plan.key}: {plan.kind} {plan.type!r}: {found.schema.refusal}")
+        return found
+
+
+def _nested_plans(value: Any) -> Iterator[ComponentPlan]:
+    """The plans in an argument, or in all of them; not those within these."""
+    if isinstance(value, ComponentPlan):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _nested_plans(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _nested_plans(item)
+
+
+def _built(value: Any, nested: Mapping[int, Callable[..., Any]]) -> Any:
+    """An argument with its nested components built; containers are copied, so the plan stays as it is."""
+    if isinstance(value, ComponentPlan):
+        return nested[id(value)]()
+    if type(value) is dict:
+        return {key: _built(item, nested) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_built(item, nested) for item in value)
+    return value
+
+
+def _fault_text(fault: Fault) -> str:
+    """A fault as an error's message, where no config gives it a place."""
+    text = fault.message
+    if fault.expected:
+        text += f"; expected {fault.expected}"
+    if fault.nearest:
+        text += f"; did you mean {fault.nearest!r}?"
+    return f"{text}\n{fault.detail}" if fault.detail else text

@@ -1,0 +1,204 @@
+"""A component's schema: its table validated, completed with defaults, and as TOML again."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from pipeline.api.kinds import Kind
+from pipeline.config.plan import CheckedTable, ComponentPlan, Fault, Place
+from pipeline.registry.annotations import NestedTable, Unsettable
+from pipeline.registry.contracts import class_refusal
+from pipeline.registry.faults import validation_faults
+from pipeline.registry.plain import NoTomlForm, plain
+from pipeline.registry.signature import Parameter, Signature, read_signature
+
+CheckNested = Callable[[Kind, str, Mapping[str, Any], Path | None], CheckedTable]
+"""Checks a nested component's table; the folder is what relative paths in it are relative to."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a component's table may hold."""
+
+    signature: Signature
+    refusal: str | None
+    """Why no config can name the component; None: it can."""
+    declared: type[BaseModel] | None = None
+    """The component's own ``config_model``, which validates instead of the signature."""
+
+    @cached_property
+    def settable(self) -> dict[str, Parameter]:
+        """The parameters that a table may set, in the signature's order."""
+        return {p.name: p for p in self.signature.parameters if not isinstance(p.type, Unsettable)}
+
+    @cached_property
+    def _validator(self) -> type[BaseModel]:
+        """All arguments optional: what is missing is told in our own words, and groups give a part."""
+        fields: dict[str, Any] = {  # aliased, since an argument may be named as a method of BaseModel
+            f"argument_{index}": (parameter.type, Field(None, alias=parameter.name))
+            for index, parameter in enumerate(self.settable.values())
+        }
+        return create_model("Arguments", __config__=ConfigDict(strict=True), **fields)
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The defaults that TOML can write, as the validated values that writing them would give.
+
+        The others are left to the component itself.
+        """
+        found: dict[str, Any] = {}
+        for parameter in self.settable.values():
+            if parameter.required:
+                continue
+            try:
+                written = {} if parameter.default is None else {parameter.name: plain(parameter.default)}
+            except NoTomlForm:
+                continue
+            try:
+                found |= self._validated(written) or {parameter.name: None}
+            except ValidationError:  # as in "x: int = None"; or a default that the author's own type refuses
+                found[parameter.name] = parameter.default
+        return found
+
+    def _validated(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        model = self._validator.model_validate(dict(given))
+        names = list(self.settable)
+        return {
+            names[int(key.removeprefix("argument_"))]: getattr(model, key) for key in model.model_fields_set
+        }
+
+    def check(
+        self, table: Mapping[str, Any], folders: Mapping[str, Path], nested: CheckNested, *, only: bool
+    ) -> CheckedTable:
+        """Validate a table without ``type`` and engine keys; every fault at once."""
+        faults = self._name_faults(table, only=only)
+        given = {name: value for name, value in table.items() if name in self.settable}
+        values: dict[str, Any] = {}
+        try:
+            if self.declared and not only:
+                if not faults:
+                    model = self.declared.model_validate(dict(table))
+                    values = {name: getattr(model, name) for name in type(model).model_fields}
+                    values |= model.model_extra or {}
+            else:
+                values = ({} if only else self.defaults) | self._validated(given)
+                if self.signature.takes_any:
+                    values |= {name: value for name, value in table.items() if name not in given}
+        except ValidationError as error:
+            faults += validation_faults(error, table, self.settable)
+        secrets = {name for name, parameter in self.settable.items() if parameter.secret}
+        finished = _Finished(table, folders, nested, secrets=secrets)
+        for name in sorted(values, key=self._position):
+            finished.add(name, values[name])
+        return finished.result(faults)
+
+    def _position(self, name: str) -> int:
+        return list(self.settable).index(name) if name in self.settable else len(self.settable)
+
+    def _name_faults(self, table: Mapping[str, Any], *, only: bool) -> list[Fault]:
+        faults = [fault for name in table if (fault := self._name_fault(name))]
+        if not only:
+            faults += [
+                Fault((name,), "is missing", f"{name} = ... ({parameter.text})")
+                for name, parameter in self.settable.items()
+                if parameter.required and name not in table
+            ]
+        return faults
+
+    def _name_fault(self, name: str) -> Fault | None:
+        if name in self.settable:
+            return None
+        for parameter in self.signature.parameters:
+            if parameter.name == name:
+                return Fault((name,), f"no config can set this argument: {parameter.refusal}")
+        if name in self.signature.engine_passes:
+            return Fault((name,), "the engine passes this argument itself", "a table without it")
+        if self.signature.takes_any:
+            return None
+        names = ", ".join(self.settable) or "no argument at all"
+        nearest = difflib.get_close_matches(name, self.settable, 1)
+        return Fault((name,), "unknown argument", names, "".join(nearest))
+
+
+def schema_of(kind: Kind, component: Callable[..., Any]) -> Schema:
+    """Read the schema of a component that is already imported."""
+    signature = read_signature(kind, component)
+    declared = getattr(component, "config_model", None)
+    return Schema(
+        signature,
+        signature.refusal or class_refusal(kind, component),
+        declared if isinstance(declared, type) and issubclass(declared, BaseModel) else None,
+    )
+
+
+@dataclass
+class _Finished:
+    """Validated values on their way to a CheckedTable: paths made absolute, nested tables checked."""
+
+    table: Mapping[str, Any]
+    folders: Mapping[str, Path]
+    nested: CheckNested
+    arguments: dict[str, Any] = field(default_factory=dict)
+    plain: dict[str, Any] = field(default_factory=dict)
+    paths: set[str] = field(default_factory=set)
+    secrets: set[str] = field(default_factory=set)
+    faults: list[Fault] = field(default_factory=list)
+
+    def add(self, name: str, value: Any) -> None:
+        argument, written = self._finish((name,), value)
+        self.arguments[name] = argument
+        if written is not None:
+            self.plain[name] = written
+
+    def _finish(self, path: tuple[str | int, ...], value: Any) -> tuple[Any, Any]:
+        """The argument, and the same as TOML."""
+        if isinstance(value, Path):
+            return self._path(path, value)
+        if isinstance(value, NestedTable):
+            return self._component(path, value)
+        if isinstance(value, list | tuple) and type(value) in (list, tuple):
+            pairs = [self._finish((*path, index), item) for index, item in enumerate(value)]
+            return type(value)(pair[0] for pair in pairs), [pair[1] for pair in pairs]
+        if type(value) is dict:
+            items = {key: self._finish((*path, key), item) for key, item in value.items()}
+            return {k: pair[0] for k, pair in items.items()}, {k: pair[1] for k, pair in items.items()}
+        try:
+            return value, None if value is None else plain(value)
+        except NoTomlForm:  # an object of the author's own type: what the table had is its TOML
+            return value, self.table.get(str(path[0])) if len(path) == 1 else str(value)
+
+    def _path(self, path: tuple[str | int, ...], value: Path) -> tuple[Path, str]:
+        folder = self.folders.get(str(path[0]))
+        absolute = folder / value if folder is not None and path[0] in self.table else value
+        self.paths.add(str(path[0]))
+        return absolute, str(absolute)
+
+    def _component(self, path: tuple[str | int, ...], value: NestedTable) -> tuple[Any, Any]:
+        table = {key: item for key, item in value.table.items() if key != "type"}
+        type_name = value.table["type"]
+        checked = self.nested(value.kind, type_name, table, self.folders.get(str(path[0])))
+        key = ".".join(map(str, path))
+        self.faults += [
+            Fault((*path, *fault.path), fault.message, fault.expected, fault.nearest, fault.detail)
+            for fault in checked.faults
+        ]
+        self.paths |= {f"{key}.{inner}" for inner in checked.paths}
+        self.secrets |= {f"{key}.{inner}" for inner in checked.secrets}
+        plan = ComponentPlan(value.kind, key, type_name, checked.arguments, Place(""))
+        return plan, {"type": type_name, **checked.plain}
+
+    def result(self, faults: list[Fault]) -> CheckedTable:
+        return CheckedTable(
+            self.arguments,
+            self.plain,
+            frozenset(self.paths),
+            frozenset(self.secrets),
+            (*faults, *self.faults),
+        )

@@ -1,0 +1,201 @@
+"""The runs in a runs folder: as a table, and by reference."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import RunError
+from pipeline.runs.files import reason
+from pipeline.runs.layout import RunFolder, parse_folder_name
+from pipeline.runs.liveness import duration, status_now
+from pipeline.runs.record import Record, Status, read
+
+_SHOWN = 5  # names in an error
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One run, as a table shows it."""
+
+    folder: RunFolder
+    created: datetime
+    """With a zone; of a broken run, what its folder tells."""
+    record: Record | None
+    """None: it cannot be read, and ``problem`` says why."""
+    status: Status | None = None
+    """As of now: a dead process is ``interrupted``. None where the record is."""
+    seconds: float | None = None
+    """Time spent in all attempts."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """config.toml by full dotted key."""
+    problem: str = ""
+    """Why the folder, or its config, cannot be read."""
+
+    @property
+    def name(self) -> str:
+        """The run's name as the user gave it, or the folder's where that is unknown."""
+        return self.record.name if self.record else self.folder.name
+
+    @property
+    def steps(self) -> int | None:
+        """Optimizer steps done."""
+        return self.record.steps if self.record else None
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """The last value of every metric."""
+        return self.record.metrics if self.record else {}
+
+
+def list_runs(runs_dir: Path) -> list[RunRow]:
+    """All runs in a folder, the newest last; broken ones too, with their reason. No folder: no runs.
+
+    Raises:
+        RunError: if ``runs_dir`` is no folder or cannot be read.
+    """
+    rows = [read_row(folder) for folder in run_folders(runs_dir)]
+    return sorted(rows, key=_age)
+
+
+def run_folders(runs_dir: Path) -> list[RunFolder]:
+    """The folders in ``runs_dir`` that are, or were meant to be, runs; in no particular order.
+
+    Raises:
+        RunError: if ``runs_dir`` is no folder or cannot be read.
+    """
+    try:
+        found = [RunFolder(path) for path in runs_dir.iterdir() if not path.name.startswith(".")]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RunError(f"{runs_dir}: cannot be read: {reason(error)}") from error
+    return [one for one in found if one.path.is_dir() and (parse_folder_name(one.name) or _has_record(one))]
+
+
+def read_row(folder: RunFolder) -> RunRow:
+    """One run's row; whatever is wrong with its files becomes the row's ``problem``."""
+    try:
+        record = read(folder)
+    except RunError as error:
+        return RunRow(folder, _created_by_folder(folder), None, problem=str(error))
+    config, problem = _read_config(folder)
+    status = status_now(folder, record)
+    return RunRow(folder, record.created, record, status, duration(folder, record), config, problem)
+
+
+def varying_keys(rows: Iterable[RunRow]) -> list[str]:
+    """The config keys, in the files' order, that some of the rows have different or not at all.
+
+    Rows without a readable config are left out of account.
+    """
+    configs = [row.config for row in rows if row.config]
+    keys = dict.fromkeys(key for config in configs for key in config)
+    return [key for key in keys if len({_comparable(config, key) for config in configs}) > 1]
+
+
+def find_run(runs_dir: Path, ref: str) -> RunFolder:
+    """The run that ``ref`` means: a path, a folder's name, a run's name (the newest), or a unique prefix.
+
+    Raises:
+        RunError: if there is none or several; it names the nearest.
+    """
+    direct = RunFolder(Path(ref))
+    if "/" in ref or ref in (".", ".."):
+        if not direct.path.is_dir():
+            raise RunError(f"{ref}: is no folder; expected a run folder, or a run's name in {runs_dir}")
+        read(direct)
+        return direct
+    folders = run_folders(runs_dir)
+    by_name = {one.name: one for one in folders}
+    if ref in by_name:
+        return by_name[ref]
+    rows = sorted(map(_row_of_record, folders), key=_age)
+    called = [row.folder for row in rows if row.record and row.record.name == ref]
+    if called:
+        return called[-1]
+    if ref and _has_record(direct):
+        return direct
+    matches = [row.folder for row in rows if ref and row.folder.name.startswith(ref)]
+    if len(matches) == 1:
+        return matches[0]
+    raise RunError(_not_found(runs_dir, ref, matches, rows))
+
+
+def newest_of_identity(runs_dir: Path, identity: str) -> RunRow | None:
+    """The newest run of the same experiment, or None.
+
+    Raises:
+        RunError: if ``runs_dir`` cannot be read.
+    """
+    rows = sorted(map(_row_of_record, run_folders(runs_dir)), key=_age)
+    same = [row for row in rows if row.record and row.record.identity == identity]
+    return read_row(same[-1].folder) if same else None
+
+
+def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one, by full dotted key; arrays stay values."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _row_of_record(folder: RunFolder) -> RunRow:
+    """As ``read_row``, without config and status: enough to find a run."""
+    try:
+        record = read(folder)
+    except RunError as error:
+        return RunRow(folder, _created_by_folder(folder), None, problem=str(error))
+    return RunRow(folder, record.created, record)
+
+
+def _read_config(folder: RunFolder) -> tuple[dict[str, Any], str]:
+    try:
+        return flatten(tomllib.loads(folder.config.read_bytes().decode())), ""
+    except OSError as error:
+        return {}, f"{folder.config}: cannot be read: {reason(error)}"
+    except (ValueError, RecursionError) as error:
+        return {}, f"{folder.config}: is no valid TOML: {error}"
+
+
+def _age(row: RunRow) -> tuple[datetime, int, str]:
+    parsed = parse_folder_name(row.folder.name)
+    return row.created, parsed.copy if parsed else 1, row.folder.name
+
+
+def _created_by_folder(folder: RunFolder) -> datetime:
+    parsed = parse_folder_name(folder.name)
+    if parsed is not None:
+        return parsed.created.astimezone()
+    return datetime.fromtimestamp(folder.path.stat().st_mtime).astimezone()
+
+
+def _has_record(folder: RunFolder) -> bool:
+    return folder.record.is_file()
+
+
+def _comparable(config: Mapping[str, Any], key: str) -> str | None:
+    """A value as text, so that 1, 1.0 and true are three and NaN equals itself; None: not there."""
+    return json.dumps(config[key], default=str) if key in config else None
+
+
+def _not_found(runs_dir: Path, ref: str, matches: list[RunFolder], rows: list[RunRow]) -> str:
+    if matches:
+        names = ", ".join(one.name for one in matches[-_SHOWN:])
+        return f"{ref!r} begins the names of {len(matches)} runs in {runs_dir}; the newest are {names}"
+    known = [text for row in rows for text in (row.name, row.folder.name)]
+    nearest = get_close_matches(ref, dict.fromkeys(reversed(known)), n=_SHOWN, cutoff=0.5)
+    if nearest:
+        return f"no run {ref!r} in {runs_dir}; the nearest are {', '.join(nearest)}"
+    newest = ", ".join(row.folder.name for row in rows[-_SHOWN:])
+    return f"no run {ref!r} in {runs_dir}; " + (f"the newest are {newest}" if newest else "it has no runs")

@@ -1,0 +1,57 @@
+"""Whether a run that says "running" still does."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+from pipeline.runs.layout import RunFolder
+from pipeline.runs.process import is_alive
+from pipeline.runs.record import Record, Status
+
+SILENCE = 600.0
+"""Seconds without a sign of life after which a run of another host counts as gone."""
+
+
+def status_now(folder: RunFolder, record: Record) -> Status:
+    """The recorded status, or ``interrupted`` where it says running and the process is gone.
+
+    On this host the process itself is looked for. Of another host's run only the age of its files
+    is known, so a run there keeps ``beat`` in time.
+    """
+    if record.status != "running":
+        return record.status
+    if record.host == socket.gethostname():
+        alive = is_alive(record.pid, record.process_started)
+    else:
+        alive = time.time() - last_sign(folder) < SILENCE
+    return "running" if alive else "interrupted"
+
+
+def beat(folder: RunFolder) -> None:
+    """A sign of life for readers on other hosts; due more often than every ``SILENCE`` seconds.
+
+    Raises:
+        OSError: if the record is gone or not ours.
+    """
+    os.utime(folder.record)
+
+
+def last_sign(folder: RunFolder) -> float:
+    """When the run last wrote its record or its metrics, in seconds since 1970; 0 if never."""
+    times = [path.stat().st_mtime for path in (folder.record, folder.metrics) if path.exists()]
+    return max(times, default=0.0)
+
+
+def duration(folder: RunFolder, record: Record) -> float:
+    """Seconds spent in all attempts; one in progress counts to now, an interrupted one to its last sign."""
+    running = status_now(folder, record) == "running"
+    total = 0.0
+    for attempt in record.attempts:
+        if attempt.ended is not None:
+            end = attempt.ended.timestamp()
+        else:
+            end = time.time() if running and attempt is record.attempts[-1] else last_sign(folder)
+        total += max(0.0, end - attempt.started.timestamp())
+    return total

@@ -1,0 +1,59 @@
+"""The tensorboard hook: what the event files hold."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.components.hooks.tensorboard import TensorBoard
+from pipeline.errors import ComponentError
+
+
+def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder / "tensorboard"))
+    events.Reload()
+    return {
+        name: [(event.step, event.value) for event in events.Scalars(name)]
+        for name in events.Tags()["scalars"]
+    }
+
+
+def play(hook: TensorBoard, run: Any, values: list[dict[str, float]]) -> None:
+    for metrics in values:
+        run.advance(**metrics)
+        hook.on_step_end(run)
+
+
+def test_writes_each_value_once_at_its_step(make_run: Callable[..., Any]) -> None:
+    hook, run = TensorBoard(), make_run()
+    hook.on_run_start(run)
+    play(hook, run, [{"train__loss": 4.0}, {}, {"train__loss": 2.0, "eval__loss": 1.0}, {}])
+    hook.on_run_end(run)
+    assert scalars(run.folder) == {"train/loss": [(1, 4.0), (3, 2.0)], "eval/loss": [(3, 1.0)]}
+
+
+def test_a_resumed_run_takes_back_what_is_past_its_checkpoint(make_run: Callable[..., Any]) -> None:
+    hook, run = TensorBoard(), make_run()
+    hook.on_run_start(run)
+    play(hook, run, [{"train__loss": 4.0}, {"train__loss": 3.0}, {"train__loss": 9.0}])
+    hook.on_exception(run, RuntimeError())  # step 3 is past the checkpoint of step 2
+    resumed = make_run(step=2, metrics={"train/loss": 3.0}, metrics_steps={"train/loss": 2})
+    hook = TensorBoard()
+    hook.on_run_start(resumed)
+    play(hook, resumed, [{"train__loss": 2.0}])
+    hook.on_run_end(resumed)
+    assert scalars(run.folder) == {"train/loss": [(1, 4.0), (2, 3.0), (3, 2.0)]}
+
+
+def test_absent_package_names_the_extra(
+    make_run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ComponentError, match=r"pip install 'pipeline-ddp\[tensorboard\]'"):
+        TensorBoard().on_run_start(make_run())

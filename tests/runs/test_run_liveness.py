@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from pipeline.runs.layout import RunFolder
+from pipeline.runs.liveness import SILENCE, beat, duration, status_now
+from pipeline.runs.process import is_alive, start_ticks
+from pipeline.runs.record import Attempt, Record, write
+
+MakeRecord = Callable[..., Record]
+
+
+def sleeper() -> int:
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+        os._exit(0)
+    return pid
+
+
+def test_a_process_is_alive_until_it_is_gone_and_never_its_successor() -> None:
+    pid = sleeper()
+    started = start_ticks(pid)
+    assert started is not None
+    assert is_alive(pid, started) and is_alive(pid)
+    assert not is_alive(pid, started + 1), "a later process of the same number"
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert not is_alive(pid, started), "a zombie does nothing any more"
+    os.waitpid(pid, 0)
+    assert not is_alive(pid, started)
+
+
+@pytest.mark.parametrize("pid", [0, -1, 2**70])
+def test_numbers_that_are_no_process(pid: int) -> None:
+    assert not is_alive(pid)
+
+
+def test_running_is_doubted_where_the_process_is_gone(tmp_path: Path, make_record: MakeRecord) -> None:
+    folder, mine = RunFolder(tmp_path), make_record()
+    assert status_now(folder, mine) == "running"
+    assert status_now(folder, replace(mine, process_started=1)) == "interrupted"
+    assert status_now(folder, replace(mine, process_started=1, status="stopped")) == "stopped"
+
+
+def test_another_hosts_run_lives_while_it_gives_signs(tmp_path: Path, make_record: MakeRecord) -> None:
+    folder, far = RunFolder(tmp_path), make_record(host="elsewhere", pid=1)
+    write(folder, far)
+    assert status_now(folder, far) == "running"
+    old = time.time() - SILENCE - 60
+    os.utime(folder.record, (old, old))
+    assert status_now(folder, far) == "interrupted"
+    folder.metrics.write_text("")
+    assert status_now(folder, far) == "running"
+    os.utime(folder.metrics, (old, old))
+    beat(folder)
+    assert status_now(folder, far) == "running"
+
+
+def test_duration_adds_the_attempts_and_ends_an_interrupted_one_at_its_last_sign(
+    tmp_path: Path, make_record: MakeRecord
+) -> None:
+    folder = RunFolder(tmp_path)
+    dead = make_record(process_started=1)
+    first = Attempt(
+        dead.created, "h", 1, 1, "stopped", ended=dead.created + timedelta(seconds=30), last_step=5
+    )
+    second = Attempt(dead.created + timedelta(hours=1), "h", 2, 6)
+    dead = replace(dead, attempts=(first, second))
+    write(folder, dead)
+    sign = second.started.timestamp() + 12
+    os.utime(folder.record, (sign, sign))
+    assert duration(folder, dead) == pytest.approx(42)
