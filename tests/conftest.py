@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from guards import GUARDS
 from hypothesis import HealthCheck, settings
+
+from guards import GUARDS
 
 pytest_plugins = ["soak"]
 

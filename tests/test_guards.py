@@ -9,8 +9,9 @@ import subprocess
 import sys
 import threading
 
-import guards
 import pytest
+
+import guards
 
 
 def complaints_of(guard, misdeed) -> list[str]:
@@ -62,7 +63,7 @@ def test_child_processes():
 def test_source_tree(tmp_path, monkeypatch):
     monkeypatch.setattr(guards, "ROOT", tmp_path)
     (tmp_path / "runs").mkdir()
-    misdeed = lambda: (tmp_path / "runs" / "left").mkdir()  # noqa: E731
+    misdeed = (tmp_path / "runs" / "left").mkdir
     assert complaints_of(guards.source_tree, misdeed) == ["files left in the source tree: runs/left"]
 
 

@@ -33,4 +33,4 @@ def format_duration(duration: timedelta) -> str:
     for unit in ("d", "h", "min"):
         if seconds and seconds % _SECONDS[unit] == 0:
             return f"{seconds / _SECONDS[unit]:.0f} {unit}"
-    return f"{seconds:g} s"
+    return f"{seconds:.6f}".rstrip("0").rstrip(".") + " s"

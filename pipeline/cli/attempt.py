@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,34 +12,23 @@ from pipeline.cli.decision import Decision, Wish, decide
 from pipeline.cli.experiment import bind_experiment
 from pipeline.cli.loading import Loaded
 from pipeline.cli.logs import rank_log
+from pipeline.cli.ranks import RunFailedError, blamed, joined
 from pipeline.cli.records import finish
 from pipeline.engine.checkpoint import Checkpoint, read_checkpoint
 from pipeline.engine.experiment import Experiment
 from pipeline.engine.failure import Failure
-from pipeline.engine.group import Alone, Group, ProcessGroup, launcher_store
+from pipeline.engine.group import Group, launcher_store
 from pipeline.engine.position import Position
 from pipeline.engine.signals import EarlyStop, Signals, signal_name
-from pipeline.engine.stop import StopAgreement, StopAlone
 from pipeline.engine.train import Result, Start, train
-from pipeline.engine.watch import Watch
 from pipeline.engine.world import World, choose_threads, torch_switches
-from pipeline.errors import RunError
 from pipeline.runs.layout import RunFolder
+from pipeline.runs.record import Status
 
 if TYPE_CHECKING:
     from torch.distributed import Store  # type: ignore[attr-defined]
 
 Say = Callable[[str], None]
-
-
-class RunFailedError(RunError):
-    """A run has failed after it began; the cause is the error itself."""
-
-    def __init__(self, failure: Failure, *, first: bool) -> None:
-        super().__init__(str(failure))
-        self.failure = failure
-        self.first = first
-        """Whether this rank was the first to fail: the one whose report people should see."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +39,6 @@ class Ended:
     world_size: int
     result: Result | None = None
     """None: there was nothing left to do."""
-
-
-@dataclass(frozen=True)
-class Ranks:
-    """How this rank deals with the others."""
-
-    group: Group
-    stop: StopAgreement
-    watch: Watch | None
 
 
 def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
@@ -74,9 +53,13 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
     threads, why = choose_threads(plan.distributed, world.local_world_size)
     store = launcher_store(plan.distributed.timeout) if world.world_size > 1 else None
     if world.is_main or store is None:
-        text = tell_choice(store, lambda: decide(loaded, wish, world.world_size, threads, say).to_json())
+        text = tell_choice(
+            store,
+            world.world_size,
+            lambda: decide(loaded, wish, world.world_size, threads, say).to_json(),
+        )
     else:
-        text = await_choice(store)
+        text = await_choice(store, world.rank)
     decision = Decision.from_json(text)
     folder = RunFolder(Path(decision.folder))
     if decision.finished:
@@ -85,7 +68,7 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
     switches = torch_switches(threads=threads, deterministic=plan.train.deterministic)
     with rank_log(folder.log(world.rank), rank=world.rank, say=say) as log, switches:
         log(f"{world.world_size} ranks on {world.device.type}, {threads} threads each ({why})")
-        result = _run(experiment, decision, folder, world, store, signals, log)
+        result = _run(experiment, decision, folder, world=world, store=store, signals=signals, log=log)
     return Ended(folder, world.world_size, result)
 
 
@@ -93,6 +76,7 @@ def _run(
     experiment: Experiment,
     decision: Decision,
     folder: RunFolder,
+    *,
     world: World,
     store: Store | None,
     signals: Signals,
@@ -100,10 +84,14 @@ def _run(
 ) -> Result:
     """Join the other ranks, train, and record the end, whatever it is."""
     position = Position()
+
+    def record(failure: Failure) -> None:
+        finish(folder, "failed", steps=failure.step, failure=failure)
+
     try:
         with (
-            _joined(experiment, world, store, signals, folder) as ranks,
-            _blamed(experiment, world, position, ranks.watch),
+            joined(experiment.distributed, world, store, signals, record) as ranks,
+            blamed(experiment.parts(), world, position, ranks.watch),
         ):
             result = train(
                 experiment,
@@ -125,41 +113,9 @@ def _run(
             finish(folder, "failed", steps=position.step, failure=failed.failure)
         raise
     if world.is_main:
-        status = "stopped" if result.stopped_by_signal else "completed"
+        status: Status = "stopped" if result.stopped_by_signal else "completed"
         finish(folder, status, reason=result.reason, steps=result.step, metrics=result.metrics)
     return result
-
-
-@contextmanager
-def _joined(
-    experiment: Experiment, world: World, store: Store | None, signals: Signals, folder: RunFolder
-) -> Iterator[Ranks]:
-    """The process group and the side channel, while a run goes on; left together if all went well."""
-    if store is None:
-        yield Ranks(Alone(), StopAlone(signals), None)
-        return
-
-    def record(failure: Failure) -> None:
-        finish(folder, "failed", steps=failure.step, failure=failure)
-
-    watch = Watch(store.clone(), store.clone(), world, signals, record)
-    group = ProcessGroup(world, experiment.distributed, store)
-    yield Ranks(group, watch.stop, watch)
-    watch.close(group.barrier)
-    group.close()
-
-
-@contextmanager
-def _blamed(experiment: Experiment, world: World, position: Position, watch: Watch | None) -> Iterator[None]:
-    """Turn whatever is raised into a report of who failed, and tell the other ranks."""
-    try:
-        yield
-    except EarlyStop:
-        raise
-    except BaseException as error:
-        failure = Failure.of(error, world, position, experiment.parts())
-        first = watch.report(failure) if watch else True
-        raise RunFailedError(failure, first=first) from error
 
 
 def _start(decision: Decision, world: World, group: Group) -> Start:
@@ -173,5 +129,6 @@ def _start(decision: Decision, world: World, group: Group) -> Start:
 
     return Start(
         resume=read(decision.folder, decision.checkpoint),
+        changed=tuple(decision.changed),
         weights=read(decision.parent_folder, decision.parent_checkpoint),
     )

@@ -33,14 +33,8 @@ def accepted_changes(
     ):
         if effect == "refused" or (effect != "takes effect" and not accept):
             place = config.places.get(change.key)
-            problems.append(
-                Problem(
-                    str(place) if place else str(config.path),
-                    change.key,
-                    f"was {change.before!r}, is {change.after!r}: {effect}",
-                    expected=reason,
-                )
-            )
+            message = f"was {change.before!r}, is {change.after!r}: {effect} ({reason})"
+            problems.append(Problem(str(place) if place else str(config.path), change.key, message))
         else:
             taken.append(
                 Change(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _KEY = "choice"
 _REFUSED = "refused "
+_PATIENCE = 3.0  # seconds
 _POLL = 0.02  # seconds; a blocking wait in the store would keep signals from being handled
 
 
@@ -25,7 +26,7 @@ class RefusedError(RunError):
         self.status = status
 
 
-def tell_choice(store: Store | None, decide: Callable[[], str]) -> str:
+def tell_choice(store: Store | None, world_size: int, decide: Callable[[], str]) -> str:
     """Decide, on rank 0, and let the others know; also if it fails."""
     if store is None:
         return decide()
@@ -34,12 +35,13 @@ def tell_choice(store: Store | None, decide: Callable[[], str]) -> str:
     except BaseException as error:
         status = CONFIG_ERROR if isinstance(error, ConfigError) else FAILED
         store.set(_KEY, f"{_REFUSED}{status}")
+        _await_answers(store, world_size)
         raise
     store.set(_KEY, text)
     return text
 
 
-def await_choice(store: Store) -> str:
+def await_choice(store: Store, rank: int) -> str:
     """Rank 0's decision, on another rank.
 
     Raises:
@@ -49,5 +51,17 @@ def await_choice(store: Store) -> str:
         time.sleep(_POLL)
     text: str = store.get(_KEY).decode()
     if text.startswith(_REFUSED):
+        store.set(f"{_KEY}/{rank}", "seen")
         raise RefusedError(int(text.removeprefix(_REFUSED)))
     return text
+
+
+def _await_answers(store: Store, world_size: int) -> None:
+    """Let the others see the refusal before this rank leaves, and the launcher ends them or the store goes.
+
+    One that is still starting is not waited for: it is ended by the launcher.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    answers = [f"{_KEY}/{rank}" for rank in range(1, world_size)]
+    while not store.check(answers) and time.monotonic() < deadline:
+        time.sleep(_POLL)

@@ -52,6 +52,8 @@ class Decision:
     seed: int
     checkpoint: str | None = None
     """The checkpoint of the run itself to go on from."""
+    changed: tuple[str, ...] = ()
+    """Config keys that have changed since that checkpoint, and now count."""
     parent_folder: str | None = None
     parent_checkpoint: str | None = None
     """The checkpoint of another run whose weights to start with."""
@@ -158,7 +160,12 @@ def _go_on(
             changes=changes,
         ),
     )
-    return Decision(str(folder.path), record.seed, checkpoint=checkpoint.name if checkpoint else None)
+    return Decision(
+        str(folder.path),
+        record.seed,
+        checkpoint=checkpoint.name if checkpoint else None,
+        changed=tuple(change.key for change in changes),
+    )
 
 
 def _newest_checkpoint(folder: RunFolder, say: Say) -> Checkpoint | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import uuid4
 
 from pipeline.cli.output import FAILED
 from pipeline.engine.signals import STOPPED
@@ -16,9 +17,12 @@ def launch(nproc: int, arguments: Sequence[str]) -> int:
     """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.run import config_from_args, elastic_launch, parse_args
+    from torch.distributed.launcher.api import elastic_launch
+    from torch.distributed.run import config_from_args, parse_args
 
-    options = parse_args(["--standalone", "--nproc-per-node", str(nproc), "-m", "pipeline", *arguments])
+    rendezvous = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "--rdzv-id", uuid4().hex]
+    workers = ["--nproc-per-node", str(nproc), "-m", "pipeline", *arguments]
+    options = parse_args([*rendezvous, *workers])  # type: ignore[no-untyped-call]
     launch_config, command, command_arguments = config_from_args(options)
     try:
         elastic_launch(config=launch_config, entrypoint=command)(*command_arguments)

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipeline.cli.choice import RefusedError
 from pipeline.cli.launch import launch, without_nproc
-from pipeline.cli.output import FAILED, is_main_rank, leave_with, say, shown_errors
+from pipeline.cli.output import is_main_rank, leave_with, say, shown_errors
 from pipeline.engine.signals import STOPPED, Signals
 
 if TYPE_CHECKING:
-    from pipeline.cli.attempt import Ended, RunFailedError
+    from pipeline.cli.attempt import Ended
     from pipeline.cli.loading import Loaded
 
 _NEWEST = ""  # --resume without a value
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("config", required=False, type=click.Path(path_type=Path))
+@click.argument("config", required=False, type=click.Path(path_type=Path))  # type: ignore[type-var]
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key; VALUE is TOML or text.")
 @click.option("--unset", "unsets", multiple=True, metavar="KEY", help="Take a key or table out.")
 @click.option(
@@ -38,7 +37,7 @@ _NEWEST = ""  # --resume without a value
 @click.option(
     "--from", "parent", metavar="RUN[@CHECKPOINT]", help="Start from another run's config (and weights)."
 )
-@click.option("--runs-dir", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option("--runs-dir", type=click.Path(path_type=Path), default="runs", show_default=True)  # type: ignore[type-var]
 @click.option("--name", help="The run's name, in place of the config's.")
 @click.option("--nproc", type=click.IntRange(min=1), help="Start so many processes on this machine.")
 def command(
@@ -115,8 +114,9 @@ def _load(path: Path, sets: Sequence[str], unsets: Sequence[str], name: str | No
 
 def _train(loaded: Loaded, signals: Signals, **wishes: Any) -> int:
     """Train, and give the exit status; a rank among several that has failed ends here."""
-    from pipeline.cli.attempt import RunFailedError, attempt
+    from pipeline.cli.attempt import attempt
     from pipeline.cli.decision import Wish
+    from pipeline.cli.ranks import RunFailedError, fail
 
     command = ("pipeline", "run", str(loaded.config.path), *loaded.config.overrides)
     try:
@@ -124,29 +124,12 @@ def _train(loaded: Loaded, signals: Signals, **wishes: Any) -> int:
     except RefusedError as refused:
         leave_with(str(refused), refused.status)
     except RunFailedError as failed:
-        _fail(failed)
+        fail(failed)
     if ended.result is None:
         return 0
     if is_main_rank():
         _summarise(ended)
     return STOPPED if ended.result.stopped_by_signal else 0
-
-
-def _fail(failed: RunFailedError) -> NoReturn:
-    """Report the first failure, once and last, and end this process whatever state it is in."""
-    if failed.first:
-        from torch.distributed.elastic.multiprocessing.errors import get_error_handler
-
-        handler = get_error_handler()
-        handler.initialize()
-        handler.record_exception(failed.__cause__ or failed)  # type: ignore[arg-type]  # any exception will do
-        say(f"error: {failed}")
-    for child in multiprocessing.active_children():
-        child.kill()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # No orderly exit: a group in mid-collective can neither be left nor destroyed without waiting.
-    os._exit(FAILED)
 
 
 def _summarise(ended: Ended) -> None:

@@ -49,8 +49,8 @@ def read_document(path: Path) -> Document:
         raise _syntax_error(path, text, str(error)) from None
     except RecursionError:
         raise _refusal(path, f"is nested deeper than {MAX_DEPTH} levels") from None
-    except ValueError as error:  # an integer of thousands of digits
-        raise _refusal(path, f"cannot be read: {error}") from None
+    except ValueError:  # an integer of thousands of digits, which Python refuses
+        raise _refusal(path, "cannot be read: a number has too many digits") from None
     if depth(tree) > MAX_DEPTH:
         raise _refusal(path, f"is nested deeper than {MAX_DEPTH} levels")
     places = key_places(data.replace(b"\r\n", b"\n"), str(path))

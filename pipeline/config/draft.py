@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.config.interpolation import Interpolated
-from pipeline.config.keys import KeyPath, dotted, find, under
+from pipeline.config.keys import KeyPath, dotted, find
 from pipeline.config.merge import Merged
 from pipeline.config.plan import Fault, Place, SchemaSource
 from pipeline.config.report import Report
@@ -45,7 +45,7 @@ class Draft:
 
     def is_broken(self, path: KeyPath) -> bool:
         """Whether ``path`` or a table around it could not be read, which is reported already."""
-        return any(under(path, key) for key in self.broken)
+        return any(path[:length] in self.broken for length in range(len(path) + 1))
 
     def complain(
         self, path: KeyPath, message: str, *, expected: str = "", nearest: str = "", detail: str = ""

@@ -88,6 +88,10 @@ def _parse(text: str, rule: str, mode: str) -> Any:
         return parse(text, parser_rule=rule, lexer_mode=mode)
     except (GrammarParseError, RecursionError) as error:
         raise ExpressionError(_first_line(error)) from None
+    except Exception as error:
+        if str(error) != "Empty Stack":  # what OmegaConf's lexer raises, sometimes, for a stray bracket
+            raise
+        raise ExpressionError("a bracket is closed that was never opened") from None
 
 
 def _nesting(text: str) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pipeline.config.keys import KeyPath, copied, dotted, find, under, walk
+from pipeline.config.keys import KeyPath, copied, dotted, find, walk
 from pipeline.config.layers import Layer, Layers
 from pipeline.config.overrides import Override
 from pipeline.config.plan import Place
@@ -45,9 +46,14 @@ class Merged:
                 return self.origins[path[:length]]
         raise KeyError(path)  # the root always has an origin
 
-    def latest_layer(self, path: KeyPath) -> int:
-        """The last layer that wrote ``path`` or anything below it."""
-        return max((o.layer for p, o in self.origins.items() if under(p, path)), default=-1)
+    @cached_property
+    def latest_layers(self) -> Mapping[KeyPath, int]:
+        """For each path the last layer that wrote it or anything below it."""
+        latest: dict[KeyPath, int] = {}
+        for path, origin in self.origins.items():
+            for length in range(len(path) + 1):
+                latest[path[:length]] = max(origin.layer, latest.get(path[:length], -1))
+        return latest
 
 
 def merge(layers: Layers, report: Report) -> Merged:
@@ -68,7 +74,7 @@ def merged_without_schemas(layers: Layers) -> dict[str, Any]:
     Raises:
         ConfigError: if the layers do not fit together.
     """
-    report = Report(list(layers.findings))
+    report = Report.of(layers.findings)
     merged = merge(layers, report)
     report.raise_if_any(layers.file_names)
     return merged.tree
@@ -111,8 +117,8 @@ class _Merging:
         if len(said) == 1:
             (other,) = (path for path in _LENGTHS if path not in said)
             train = self.tree.get("train")
-            if isinstance(train, dict) and train.pop(other[-1], None) is not None:
-                self._forget(other)
+            if isinstance(train, dict) and other[-1] in train:
+                self._forget(other, train.pop(other[-1]))
 
     def _set(self, override: Override, origin: Origin) -> None:
         node: Any = self.tree
@@ -124,8 +130,10 @@ class _Merging:
                 return
             part = _part(node, name)
             if part is None:
-                message = f"{dotted(path)} has {len(node)} elements, and none is {name!r}"
-                self.report.add(override.place, dotted(override.key), message, expected="0, 1, ...")
+                message = f"{dotted(path)} has no element {name!r}"
+                self.report.add(
+                    override.place, dotted(override.key), message, expected=f"a position below {len(node)}"
+                )
                 return
             path = (*path, part)
             if len(path) < len(override.key):
@@ -148,8 +156,7 @@ class _Merging:
                 )
                 return
             if depth == len(override.key) - 1:
-                del node[name]
-                self._forget(override.key)
+                self._forget(override.key, node.pop(name))
             else:
                 node = node[name]
 
@@ -163,7 +170,7 @@ class _Merging:
                 self._put((*path, key), there, child, origin)
             return
         if not is_new:
-            self._forget(path)
+            self._forget(path, there)
         if part == "type" and isinstance(value, str):
             self.types.setdefault(path[:-1], []).append((origin(path).layer, value))
         if isinstance(value, Mapping):
@@ -176,10 +183,11 @@ class _Merging:
         for below, _ in ((path, value), *walk(value, path)):
             self.origins[below] = origin(below)
 
-    def _forget(self, path: KeyPath) -> None:
-        for remembered in (self.origins, self.types):
-            for below in [key for key in remembered if under(key, path)]:
-                del remembered[below]
+    def _forget(self, path: KeyPath, value: Any) -> None:
+        """Forget where ``value``, which stood at ``path``, and all inside it came from."""
+        for gone in (path, *(below for below, _ in walk(value, path))):
+            self.origins.pop(gone, None)
+            self.types.pop(gone, None)
 
 
 def _part(node: dict[str, Any] | list[Any], name: str) -> str | int | None:

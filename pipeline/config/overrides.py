@@ -77,11 +77,11 @@ def _is_usable(key: tuple[str, ...], text: str, report: Report) -> bool:
     try:
         value = read_value(text)
     except (ValueError, RecursionError) as error:
-        reason = f"nested deeper than {MAX_DEPTH} levels" if isinstance(error, RecursionError) else str(error)
+        reason = "nested too deep" if isinstance(error, RecursionError) else "a number has too many digits"
         report.add(place, dotted(key), f"the value cannot be read: {reason}")
         return False
     if len(key) + depth(value) > MAX_DEPTH:
-        report.add(place, dotted(key), f"nested deeper than {MAX_DEPTH} levels")
+        report.add(place, dotted(key), f"the value cannot be read: nested deeper than {MAX_DEPTH} levels")
         return False
     unusable = list(unusable_keys(value))
     for path, message, expected in unusable:

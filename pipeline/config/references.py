@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from pipeline.config.expression import ExpressionError
@@ -11,6 +12,8 @@ from pipeline.config.keys import KeyPath, dotted, walk
 from pipeline.config.wording import nearest
 
 _PART = re.compile(r"[^.\[\]]+")
+_COMPARED = 500
+"""How many keys are compared with one that is unknown: a slow comparison, and a config may be large."""
 
 
 class UnknownReferenceError(ExpressionError):
@@ -47,5 +50,5 @@ def unknown(written: str, path: tuple[str, ...], tree: Mapping[str, Any]) -> Unk
     message = f"${{{written}}} refers to nothing"
     if written != meant:
         message += f" ({meant})"
-    keys = (dotted(key) for key, _ in walk(tree))
+    keys = islice((dotted(key) for key, _ in walk(tree)), _COMPARED)
     return UnknownReferenceError(message, "a key of this config", nearest(meant, keys))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pipeline.config.plan import Place
@@ -21,7 +21,13 @@ class Finding:
 class Report:
     """The problems found so far; filled while one config is read, then raised or dropped."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: dict[Finding, None] = field(default_factory=dict)
+    """A dictionary, as what is found twice counts once."""
+
+    @classmethod
+    def of(cls, findings: Iterable[Finding]) -> Report:
+        """A report that begins with these."""
+        return cls(dict.fromkeys(findings))
 
     def add(
         self,
@@ -35,8 +41,7 @@ class Report:
     ) -> None:
         """Note a problem; the same one twice counts once."""
         finding = Finding(place, Problem(str(place), key, message, expected, nearest, detail))
-        if finding not in self.findings:
-            self.findings.append(finding)
+        self.findings[finding] = None
 
     def problems(self, files: Sequence[str] = ()) -> tuple[Problem, ...]:
         """All problems: file by file in the order of ``files``, each by line; the command line's last."""

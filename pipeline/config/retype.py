@@ -45,11 +45,9 @@ def drop_stale_arguments(
         accepted = schemas.accepts(kind, after)
         if accepted is None:
             continue
-        stale = [
-            (*path, key)
-            for key in table
-            if key not in accepted and key not in own_keys(kind) and _is_older(merged, (*path, key), change)
-        ]
+        known = accepted | set(own_keys(kind))
+        keys = ((*path, key) for key in table if key not in known)
+        stale: list[KeyPath] = [key for key in keys if _is_older(merged, key, change)]
         stale += _stale_options(merged, (*path, "groups"), accepted, change) if path == ("optimizer",) else []
         for key in stale:
             del find(tree, key[:-1])[key[-1]]
@@ -74,7 +72,7 @@ def last_change(history: tuple[tuple[int, str], ...], default: str | None) -> Ch
 
 
 def _is_older(merged: Merged, path: KeyPath, change: Change) -> bool:
-    return merged.latest_layer(path) < change.layer
+    return merged.latest_layers[path] < change.layer
 
 
 def _stale_options(

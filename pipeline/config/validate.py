@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from pipeline.api.settings import DistributedSettings, LoaderSettings, TrainSettings
 from pipeline.config.canonical import canonical_tree
@@ -43,7 +42,7 @@ def load(layers: Layers, schemas: SchemaSource, *, name: str | None = None) -> C
     Raises:
         ConfigError: with all problems, in the files' order, those of the command line last.
     """
-    report = Report(list(layers.findings))
+    report = Report.of(layers.findings)
     draft, warnings = _draft(layers, schemas, report)
     check_top_level(draft)
     top = check_top(draft, layers, name)
@@ -80,7 +79,7 @@ def _draft(layers: Layers, schemas: SchemaSource, report: Report) -> tuple[Draft
     return Draft(merged, tree, interpolated, broken, schemas, report), warnings
 
 
-def _types(merged: Merged) -> Any:
+def _types(merged: Merged) -> Callable[[KeyPath, str], str | None]:
     """Reads a ``type`` that may be an interpolation; a problem with it is left to the main pass."""
     resolver = Resolver(merged.tree, lambda *_: None)
 

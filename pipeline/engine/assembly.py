@@ -53,6 +53,11 @@ class Assembly:
     def steps_per_epoch(self) -> int:
         return self.train_reader.dealing.steps
 
+    def close(self) -> None:
+        """End the readers' workers."""
+        for reader in (self.train_reader, *self.eval_readers.values()):
+            reader.close()
+
 
 class Builder:
     """Builds parts one by one, each under a seed of its own, so that none's draws move another's."""
@@ -81,7 +86,7 @@ def assemble(
     train = experiment.train
     datasets = {name: builder.build(part) for name, part in experiment.datasets.items()}
     for name, dataset in datasets.items():
-        _check_dataset(dataset, experiment.datasets[name])
+        check_dataset(dataset, experiment.datasets[name])
     # The seed itself: the default order is that of EpochSampler(seed=seed), and `torch`'s that of torch.
     sampler = builder.build(experiment.sampler, datasets["train"], seed=experiment.seed)
     order = as_order(sampler, group, derive_seed(experiment.seed, "sampler"), experiment.sampler)
@@ -96,11 +101,7 @@ def assemble(
     freeze(model, experiment.freeze)
     if train.sync_batchnorm:
         model = _sync_batchnorm(model, world)
-    model.to(world.device)
-    objective = builder.build(experiment.objective)
-    if isinstance(objective, nn.Module):
-        objective.to(world.device)
-    step_module = StepModule(model, objective, world.device, train.precision)
+    step_module = build_step_module(builder, experiment, model, world)
     if not any(parameter.requires_grad for parameter in step_module.parameters()):
         raise ComponentError(f"{experiment.model} has no parameter to train")
     position.set_phase("wrapping the model in DDP")
@@ -132,7 +133,12 @@ def assemble(
     )
 
 
-def _check_dataset(dataset: Any, part: Part) -> None:
+def check_dataset(dataset: Any, part: Part) -> None:
+    """Refuse a dataset that cannot be dealt.
+
+    Raises:
+        ComponentError: if it has no length, no items, or none at all.
+    """
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         raise ComponentError(
             f"{part} is an iterable dataset, which this version cannot deal to the ranks exactly; "
@@ -155,26 +161,47 @@ def _train_dealing(experiment: Experiment, order: Order) -> Dealing:
     return dealing
 
 
+def build_step_module(builder: Builder, experiment: Experiment, model: nn.Module, world: World) -> StepModule:
+    """The objective built and paired with the model, both on the device."""
+    model.to(world.device)
+    objective = builder.build(experiment.objective)
+    if isinstance(objective, nn.Module):
+        objective.to(world.device)
+    return StepModule(model, objective, world.device, experiment.train.precision)
+
+
 def _readers(
     experiment: Experiment, world: World, datasets: Mapping[str, Any], order: Order, dealing: Dealing
 ) -> dict[str, Reader]:
-    train, loader = experiment.train, experiment.loader
-    eval_batch = train.eval_batch_size or train.global_batch_size
+    return {
+        name: build_reader(experiment, world, name, dataset, order, dealing)
+        if name == "train"
+        else evaluation_reader(experiment, world, name, dataset)
+        for name, dataset in datasets.items()
+    }
 
-    def reader(name: str, dataset: Any) -> Reader:
-        training = name == "train"
-        seed = derive_seed(experiment.seed, "samples", name)
-        return Reader(
-            Fetcher(dataset, seed=seed, sample_seeds=loader.sample_seeds),
-            order if training else NaturalOrder(len(dataset)),
-            dealing if training else Dealing(len(dataset), eval_batch),
-            world,
-            loader,
-            max_microbatch_size=train.max_microbatch_size,
-            worker_seed=derive_seed(seed, "workers", world.rank),
-        )
 
-    return {name: reader(name, dataset) for name, dataset in datasets.items()}
+def evaluation_reader(experiment: Experiment, world: World, name: str, dataset: Any) -> Reader:
+    """Reads this rank's shares of a dataset in its natural order, as an evaluation wants it."""
+    batch = experiment.train.eval_batch_size or experiment.train.global_batch_size
+    length = len(dataset)
+    return build_reader(experiment, world, name, dataset, NaturalOrder(length), Dealing(length, batch))
+
+
+def build_reader(
+    experiment: Experiment, world: World, name: str, dataset: Any, order: Order, dealing: Dealing
+) -> Reader:
+    """Reads this rank's shares of a dataset in any order, with the seeds that its samples have in the run."""
+    seed = derive_seed(experiment.seed, "samples", name)
+    return Reader(
+        Fetcher(dataset, seed=seed, sample_seeds=experiment.loader.sample_seeds),
+        order,
+        dealing,
+        world,
+        experiment.loader,
+        max_microbatch_size=experiment.train.max_microbatch_size,
+        worker_seed=derive_seed(seed, "workers", world.rank),
+    )
 
 
 def _sync_batchnorm(model: nn.Module, world: World) -> nn.Module:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -15,8 +15,10 @@ from pipeline.engine.assembly import Assembly
 from pipeline.engine.buffers import equal_buffers, load_buffers
 from pipeline.engine.group import Group
 from pipeline.engine.hook_bus import HookBus
+from pipeline.engine.optimizer import load_optimizer
 from pipeline.engine.plain_state import require_plain
 from pipeline.engine.run_state import RunState
+from pipeline.engine.step_module import StepModule
 from pipeline.engine.world import World
 from pipeline.errors import CheckpointError
 from pipeline.runs.checkpoints import Checkpoints
@@ -96,23 +98,22 @@ class Checkpointing:
                 STATE_FILE: lambda file: torch.save(state, file),
             }
 
-    def restore(self, checkpoint: Checkpoint, say: Callable[[str], None]) -> None:
+    def restore(self, checkpoint: Checkpoint, changed: Collection[str], say: Callable[[str], None]) -> None:
         """Put a checkpoint back on this rank, all but the random states (``restore_random``).
+
+        Args:
+            changed: config keys whose new values count, although the checkpoint has others.
 
         Raises:
             CheckpointError: naming what does not fit.
         """
         assembly, state = self.assembly, checkpoint.state
-        weights.load_strictly(assembly.model, checkpoint.model, checkpoint.name)
-        if isinstance(assembly.step_module.objective, nn.Module):
-            weights.load_strictly(
-                assembly.step_module.objective, state["objective"], f"{checkpoint.name}: objective"
-            )
+        restore_modules(assembly.step_module, checkpoint)
         try:
-            assembly.optimizer.load_state_dict(dict(state["optimizer"]))
+            load_optimizer(assembly.optimizer, dict(state["optimizer"]), changed)
         except (ValueError, KeyError) as error:
             raise CheckpointError(f"{checkpoint.name} does not fit the optimizer: {error}") from error
-        assembly.schedule.load_state_dict(dict(state["scheduler"]))
+        assembly.schedule.load_state_dict(dict(state["scheduler"]), assembly.optimizer)
         if assembly.scaler is not None and state["scaler"]:
             assembly.scaler.load_state_dict(dict(state["scaler"]))
         self.run.position.load_state_dict(state["position"])
@@ -172,6 +173,18 @@ def seed_training(assembly: Assembly, world: World, step: int) -> None:
     """Seed the training streams: another one on every rank, unless the config wants them equal."""
     rank = 0 if assembly.experiment.train.same_rank_seeds else world.rank
     random_state.seed_all(assembly.experiment.seed, "train", rank, step)
+
+
+def restore_modules(step_module: StepModule, checkpoint: Checkpoint) -> None:
+    """Put back the model, and the objective where it is a module.
+
+    Raises:
+        CheckpointError: naming what does not fit.
+    """
+    weights.load_strictly(step_module.model, checkpoint.model, checkpoint.name)
+    if isinstance(step_module.objective, nn.Module):
+        origin = f"{checkpoint.name}: objective"
+        weights.load_strictly(step_module.objective, checkpoint.state["objective"], origin)
 
 
 def _state_of(objective: Any) -> dict[str, Tensor]:

@@ -38,3 +38,12 @@ class Dealing:
 def share_size(window_size: int, rank: int, world_size: int) -> int:
     """How many of a window's samples fall to ``rank``: ``len(range(window_size)[rank::world_size])``."""
     return len(range(rank, window_size, world_size))
+
+
+def cut_evenly(samples: int, limit: int) -> tuple[int, ...]:
+    """Cut a share into as few microbatches of at most ``limit`` as possible, their sizes within one.
+
+    Even sizes rather than full ones and a rest: a rest of one sample has no batch statistics.
+    """
+    pieces = -(-samples // limit)
+    return tuple(len(range(piece, samples, pieces)) for piece in range(pieces))

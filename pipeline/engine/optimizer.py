@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from torch import nn
@@ -50,3 +50,23 @@ def _trainable(step_module: StepModule) -> dict[str, nn.Parameter]:
             if parameter.requires_grad and id(parameter) not in seen
         }
     return named
+
+
+def load_optimizer(optimizer: Optimizer, state: dict[str, Any], changed: Collection[str]) -> None:
+    """Load an optimizer's state, but keep the options that the config has changed since.
+
+    A learning rate that a scheduler moves keeps its place on the curve, which is scaled.
+
+    Raises:
+        ValueError, KeyError: if the state belongs to other parameters.
+    """
+    fresh = [dict(group) for group in optimizer.param_groups]
+    optimizer.load_state_dict(state)
+    options = {key.partition(".")[2] for key in changed if key.startswith("optimizer.")}
+    for group, new in zip(optimizer.param_groups, fresh, strict=True):
+        for option in options & (new.keys() - {"params"}):
+            if option == "lr" and group.get("initial_lr"):
+                group["lr"] *= new["initial_lr"] / group["initial_lr"]
+                group["initial_lr"] = new["initial_lr"]
+            else:
+                group[option] = new[option]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch.utils.data import DataLoader
 
 from pipeline.api.order import Order
 from pipeline.api.settings import LoaderSettings
-from pipeline.engine.dealing import Dealing
+from pipeline.engine.dealing import Dealing, cut_evenly, share_size
 from pipeline.engine.fetch import Fetcher, Request
 from pipeline.engine.world import World
 
@@ -65,36 +66,43 @@ class Reader:
         """The shares of an epoch from ``first_step`` on; nothing before it is read."""
         self.fetcher.set_epoch(epoch)
         if self._loader is None:
-            batches: Iterator[Any] = (self.fetcher[request] for request in self._plan(epoch, first_step))
+            batches: Iterator[Any] = (
+                self.fetcher[request] for request in self._plan(epoch, first_step, self.dealing.steps)
+            )
         else:
-            self._requests.plan = lambda: self._plan(epoch, first_step)
+            self._requests.plan = lambda: self._plan(epoch, first_step, self.dealing.steps)
             batches = iter(self._loader)
         for step in range(first_step, self.dealing.steps):
             window_size = len(self.dealing.window(step))
             sizes = self.microbatch_sizes(window_size)
             yield Share(window_size, sizes, (next(batches) for _ in sizes))
 
+    def close(self) -> None:
+        """End the workers now: those left to the garbage collector are each waited for 5 s in vain."""
+        iterator = self._loader._iterator if self._loader is not None else None
+        if iterator is not None:
+            iterator._shutdown_workers()  # type: ignore[attr-defined]  # there is no public way
+
     def first_microbatch(self, epoch: int, step: int) -> Any:
         """The first microbatch of this rank at a step, read here; None where it has no sample."""
         self.fetcher.set_epoch(epoch)
-        share = self._share(epoch, step, step + 1)[0]
-        size = self._max_microbatch_size
-        return self.fetcher[Request(epoch, share[:size])] if share else None
+        request = next(self._plan(epoch, step, step + 1), None)
+        return self.fetcher[request] if request else None
 
     def microbatch_sizes(self, window_size: int) -> tuple[int, ...]:
         """How this rank's share of a window is cut."""
-        mine = len(range(self._world.rank, window_size, self._world.world_size))
-        limit = self._max_microbatch_size
-        return tuple(min(limit, mine - start) for start in range(0, mine, limit))
+        return cut_evenly(
+            share_size(window_size, self._world.rank, self._world.world_size), self._max_microbatch_size
+        )
 
-    def _plan(self, epoch: int, first_step: int) -> Iterator[Request]:
-        """The requests of an epoch, in order; indices are computed in blocks of many steps."""
-        limit = self._max_microbatch_size
+    def _plan(self, epoch: int, first_step: int, last_step: int) -> Iterator[Request]:
+        """The requests of some steps, in order; indices are computed in blocks of many steps."""
         steps_per_block = max(1, _BLOCK // self.dealing.global_batch_size)
-        for first in range(first_step, self.dealing.steps, steps_per_block):
-            for share in self._share(epoch, first, min(first + steps_per_block, self.dealing.steps)):
-                for start in range(0, len(share), limit):
-                    yield Request(epoch, share[start : start + limit])
+        for first in range(first_step, last_step, steps_per_block):
+            for share in self._share(epoch, first, min(first + steps_per_block, last_step)):
+                indices = iter(share)
+                for size in cut_evenly(len(share), self._max_microbatch_size):
+                    yield Request(epoch, list(islice(indices, size)))
 
     def _share(self, epoch: int, first_step: int, last_step: int) -> list[list[int]]:
         """This rank's indices at each of the steps."""

@@ -64,9 +64,13 @@ class Schedule:
     def state_dict(self) -> dict[str, Any]:
         return self.scheduler.state_dict() if self.scheduler is not None else {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        if self.scheduler is not None:
-            self.scheduler.load_state_dict(state)
+    def load_state_dict(self, state: dict[str, Any], optimizer: Optimizer) -> None:
+        """Go on where ``state`` was taken, from the rates that the optimizer now starts from."""
+        if self.scheduler is None:
+            return
+        self.scheduler.load_state_dict(state)
+        if hasattr(self.scheduler, "base_lrs"):
+            self.scheduler.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
 
 
 def _wants_metric(scheduler: Any) -> bool:

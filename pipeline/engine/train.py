@@ -16,7 +16,7 @@ from pipeline.engine.loop import Loop
 from pipeline.engine.position import Position
 from pipeline.engine.run_state import RunState
 from pipeline.engine.saver import Saver, Say
-from pipeline.engine.signals import Signals
+from pipeline.engine.signals import Signals, signal_name
 from pipeline.engine.stop import StopAgreement
 from pipeline.engine.train_totals import TrainTotals
 from pipeline.engine.update import Updater
@@ -45,6 +45,8 @@ class Start:
 
     resume: Checkpoint | None = None
     """Go on from here."""
+    changed: tuple[str, ...] = ()
+    """Config keys that have changed since ``resume`` was written, and now count."""
     weights: Checkpoint | None = None
     """Begin anew with this model."""
 
@@ -107,8 +109,11 @@ def train(
             raise
         finally:
             signals.in_loop = False
+    assembly.close()
     position.set_phase("the end of the run")
-    reason = loop.stop_reason or ("a signal" if loop.stopped_by_signal else "")
+    reason = loop.stop_reason or ""
+    if loop.stopped_by_signal:
+        reason = signal_name(signals.received) if signals.received else "a signal to another rank"
     return Result(position.step, dict(state.metrics), loop.stopped_by_signal, reason)
 
 
@@ -122,7 +127,7 @@ def _begin(checkpointing: Checkpointing, start: Start, say: Say) -> None:
         seed_training(assembly, world, 0)
         return
     position.set_phase("restoring a checkpoint")
-    checkpointing.restore(start.resume, say)
+    checkpointing.restore(start.resume, start.changed, say)
     warm_up(assembly, position, world)
     checkpointing.restore_random(start.resume, say)
 

@@ -52,11 +52,13 @@ class Watch:
         """Tell the others of this rank's failure, and let rank 0 record it.
 
         Returns:
-            Whether this is the first failure of the run: the one to be shown.
+            True: this is the first failure of the run, the one to be shown. Where it is not, the
+            process is ended in here, for the sake of the first one's record.
         """
         mine = json.dumps({"event": "failure", **failure.as_dict()})
         first = self._speak.compare_set("failure", "", mine).decode()
         if first != mine:
+            self._thread.join()  # this process ends there, when rank 0 has recorded the first failure
             return False
         self._publish({"event": "failure"})
         if not self._world.is_main:

@@ -6,7 +6,6 @@ import errno
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from threading import get_native_id
 
 from pipeline.errors import RunError
 from pipeline.runs.files import reason, remedy, sync_folder, temporary, write_atomic, write_new
@@ -33,7 +32,7 @@ def create(
         RunError: if it cannot be made; nothing is left behind.
     """
     first = str(folder_name(record.name, record.created, record.fingerprint))
-    staged = temporary(runs_dir / f"{first}.{get_native_id()}")  # two threads may begin in one second
+    staged = temporary(runs_dir / first)
     made: list[Path] = []
     try:
         if _make_runs_dir(runs_dir):

@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 from pathlib import Path
+from threading import get_native_id
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Error numbers that say: there is no room for more bytes."""
@@ -30,8 +31,8 @@ def remedy(error: OSError) -> str:
 
 
 def temporary(path: Path) -> Path:
-    """Where this process prepares ``path``: beside it, hidden, marked with the process id."""
-    return path.with_name(f".tmp-{path.name}-{os.getpid()}")
+    """Where this thread prepares ``path``: beside it, hidden, marked with its and the process's ids."""
+    return path.with_name(f".tmp-{path.name}-{get_native_id()}-{os.getpid()}")
 
 
 def write_new(path: Path, data: bytes) -> None:

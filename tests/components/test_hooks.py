@@ -169,6 +169,9 @@ def test_lr_monitor_logs_the_rate_of_the_coming_step(make_run: MakeRun) -> None:
     run.optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(1))], "lr": 0.25})
     run.advance()
     hook.on_step_end(run)
+    run.step = run.total_steps - 1
+    run.advance()
+    hook.on_step_end(run)  # no step comes
     assert run.logged == [(0, "lr/0", 0.5), (1, "lr/0", 0.5), (1, "lr/1", 0.25)]
 
 

@@ -139,16 +139,17 @@ def test_torchmetrics_extremes_and_feed() -> None:
 
 def test_torchmetrics_start_anew_after_a_reset() -> None:
     metric, share = TorchMetrics("MulticlassAUROC", {"num_classes": 5}), outcomes()
-    values = []
-    for _ in range(2):
+    states, values = [], []
+    for outcome in share[:2]:
         metric.reset(CPU)
-        metric.update(share[0])
-        metric.load_states({name: state.value for name, state in metric.states().items()})
+        metric.update(outcome)
+        states.append({name: state.value for name, state in metric.states().items()})
         values.append(float(metric.compute()))
-    assert values[0] == values[1]
-    metric.reset(CPU)
-    metric.update(share[1])
-    assert float(metric.compute()) != values[0]
+    alone = [value(lambda: TorchMetrics("MulticlassAUROC", {"num_classes": 5}), [part]) for part in share[:2]]
+    assert values == alone
+    assert values[0] != values[1]
+    metric.load_states(states[0])  # without a reset: what was computed before is forgotten
+    assert float(metric.compute()) == values[0]
 
 
 def test_torchmetrics_declare_what_cannot_be_joined() -> None:

@@ -35,7 +35,8 @@ def test_any_window_is_a_slice_of_the_epoch(order: Order) -> None:
     whole = order.indices(3, 0, 101)
     assert whole.dtype == np.int64
     for start in range(0, 101, 7):
-        order.indices(4, 0, 5)  # another epoch in between changes nothing
+        other = order.indices(4, 0, 101)  # another epoch in between changes nothing
+        assert np.array_equal(other, whole) == isinstance(order, Sequential)
         stop = min(start + 13, 101)
         assert np.array_equal(order.indices(3, start, stop), whole[start:stop])
     assert order.indices(3, 9, 9).shape == (0,)
@@ -69,6 +70,13 @@ def test_weighted_draws_by_weight() -> None:
     assert counts[0] == counts[3] == 0
     assert counts[2] / 40_000 == pytest.approx(0.75, abs=0.01)  # 4.6 standard deviations
     assert not np.array_equal(order.indices(0, 0, 100), order.indices(1, 0, 100))
+
+
+def test_weighted_shares_are_half_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    order = Weighted(range(4), seed=5, weights=[0.0, 0.1, 0.3, 0.0])
+    highest = 1 - 2.0**-53
+    monkeypatch.setattr(order, "_uniform", lambda *_: np.array([0.0, 0.2, 0.25, highest]))
+    assert order.indices(0, 0, 4).tolist() == [1, 1, 2, 2]  # never one of weight 0
 
 
 def test_weighted_reads_a_file(tmp_path: Path) -> None:

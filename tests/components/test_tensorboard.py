@@ -43,7 +43,9 @@ def test_a_resumed_run_takes_back_what_is_past_its_checkpoint(make_run: Callable
     hook.on_run_start(run)
     play(hook, run, [{"train__loss": 4.0}, {"train__loss": 3.0}, {"train__loss": 9.0}])
     hook.on_exception(run, RuntimeError())  # step 3 is past the checkpoint of step 2
-    resumed = make_run(step=2, metrics={"train/loss": 3.0}, metrics_steps={"train/loss": 2})
+    resumed = make_run(
+        step=2, metrics={"train/loss": 3.0, "eval/loss": 1.0}, metrics_steps={"train/loss": 2, "eval/loss": 2}
+    )
     hook = TensorBoard()
     hook.on_run_start(resumed)
     play(hook, resumed, [{"train__loss": 2.0}])

@@ -311,7 +311,7 @@ def test_the_run_can_be_named_from_outside(load_config, valid) -> None:
 
 def test_starts_without_torch_and_without_omegaconf() -> None:
     code = (
-        "import sys, pipeline.config, pipeline.config.validate, pipeline.config.compare, pipeline.config.layers\n"
+        "import sys, pipeline.config.validate, pipeline.config.compare, pipeline.config.layers\n"
         "print(sorted({'torch', 'omegaconf', 'pydantic', 'tree_sitter'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,8 +6,10 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
+
 from harness import RanksFailed, process_group
 
 
@@ -66,8 +68,7 @@ def child_that_hides() -> None:
 
 def alive(pid: int) -> bool:
     try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except FileNotFoundError:
         return False
 

@@ -18,7 +18,8 @@ class LRMonitor(Hook):
         self._log(run)
 
     def on_step_end(self, run: Run) -> None:
-        self._log(run)
+        if run.step < run.total_steps:  # a last row, written after this, still shows the last step's rates
+            self._log(run)
 
     def _log(self, run: Run) -> None:
         """What the scheduler has set for the next step, whose row is the next that can be written."""

@@ -10,7 +10,7 @@ session imports torch and the package once, and every rank is a fork of it::
 A job ends with the connection to its test: whatever happens to pytest, no rank outlives it.
 """
 
-from harness.client import Job, RanksFailed, RankServer
+from harness.client import Job, RankServer, RanksFailed
 from harness.group import process_group
 from harness.torchrun import Torchrun, start_torchrun
 

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.marked import MARK, kill_marked, new_mark
+from harness.rank import SHOW_STACKS
 from harness.request import Call, Command, Request
 
 TIMEOUT_SECONDS = 120.0  # generous: it only ends jobs that hang
+SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # so that forking is safe
 
 
 class RanksFailed(AssertionError):
@@ -50,6 +52,7 @@ class Job:
         while len(self._ends) < len(self.pids):
             if not self._connection.poll(max(0.0, deadline - time.monotonic())):
                 hanging = sorted(set(range(len(self.pids))) - set(self._ends))
+                self._show_stacks(hanging)
                 self.close()
                 raise RanksFailed(f"ranks {hanging} did not end within {timeout} s\n{self.report()}")
             self._take_message()
@@ -60,6 +63,11 @@ class Job:
         while len(self._ends) < len(self.pids) and self._connection.poll():
             self._take_message()
         return dict(self._ends)
+
+    def _show_stacks(self, hanging: list[int]) -> None:
+        for rank in hanging:
+            self.kill(rank, SHOW_STACKS)
+        time.sleep(0.5)  # a rank that cannot answer says nothing, so there is no event to wait for
 
     def _take_message(self) -> None:
         rank, status = self._receive()
@@ -126,12 +134,16 @@ class RankServer:
         self._folder = folder
         self._jobs = 0
         self._control, theirs = socket.socketpair()
-        support = str(Path(__file__).parent.parent)
         with theirs, (folder / "server.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "harness.server", str(theirs.fileno())],
                 # one thread each, so that none is running when it forks
-                env=os.environ | {"PYTHONPATH": support, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+                env=os.environ
+                | {
+                    "PYTHONPATH": os.pathsep.join(sys.path),
+                    "OMP_NUM_THREADS": "1",
+                    "OPENBLAS_NUM_THREADS": "1",
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -158,7 +170,7 @@ class RankServer:
         self._jobs += 1
         folder = self._folder / f"job-{self._jobs}"
         folder.mkdir(parents=True)
-        environ = os.environ | {MARK: new_mark()} | (env or {})
+        environ = os.environ | {MARK: new_mark()} | dict(env or {})
         request = Request(target, world_size, environ, cwd or Path.cwd(), folder, launcher, end_together)
         ours, theirs = Pipe()
         with theirs:

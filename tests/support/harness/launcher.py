@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
+import traceback
 import uuid
+from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 
 from harness.rank import run_rank
@@ -30,10 +33,14 @@ def launch(connection: Connection) -> int:
             listener.close()
             return run_rank(request, rank, environ)
         pids.append(pid)
-    connection.send(pids)
-    store = _serve_store(listener) if request.launcher else None  # a thread, so only after the forks
-    _tell_ends(connection, pids, request.end_together)
-    del store
+    try:
+        connection.send(pids)
+        store = _serve_store(listener) if request.launcher else None  # a thread, so only after the forks
+        _tell_ends(connection, pids, request.end_together)
+        del store
+    except BaseException:  # noqa: BLE001 - whatever it was, the ranks must not outlive it
+        traceback.print_exc()
+        sys.stderr.flush()
     os.killpg(0, signal.SIGKILL)
     return 0
 
@@ -59,11 +66,16 @@ def _tell_ends(connection: Connection, pids: list[int], end_together: bool) -> N
 
 
 def _serve_store(listener: socket.socket) -> object:
-    from torch.distributed import TCPStore
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
     port = listener.getsockname()[1]
     return TCPStore(
-        "127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
+        "127.0.0.1",
+        port,
+        is_master=True,
+        timeout=timedelta(seconds=10),
+        wait_for_workers=False,
+        master_listen_fd=listener.detach(),
     )
 
 

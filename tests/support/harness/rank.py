@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import importlib.util
 import os
 import pickle
@@ -15,6 +16,9 @@ from typing import Any
 
 from harness.request import Call, Command, Request
 
+SHOW_STACKS = signal.SIGQUIT
+"""Makes a rank write where each of its threads stands to standard error."""
+
 
 def run_rank(request: Request, rank: int, environ: dict[str, str]) -> int:
     """Become the process that the request describes, and give its exit status."""
@@ -22,6 +26,7 @@ def run_rank(request: Request, rank: int, environ: dict[str, str]) -> int:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _redirect_output(request.folder, rank)
+    faulthandler.register(SHOW_STACKS, file=sys.stderr)
     os.environ.clear()
     os.environ.update(environ)
     os.chdir(request.cwd)
@@ -32,7 +37,7 @@ def run_rank(request: Request, rank: int, environ: dict[str, str]) -> int:
         (request.folder / f"rank-{rank}.result").write_bytes(pickle.dumps(result))
     except SystemExit as stop:
         return _status(stop)
-    except BaseException:  # what the interpreter itself does with an exception that nobody caught
+    except BaseException:  # noqa: BLE001 - what the interpreter itself does with an exception that nobody caught
         traceback.print_exc()
         return 1
     return 0
@@ -43,8 +48,8 @@ def _redirect_output(folder: Path, rank: int) -> None:
         file = os.open(folder / f"rank-{rank}.{ending}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(file, descriptor)
         os.close(file)
-    sys.stdout = open(1, "w", buffering=1, closefd=False)
-    sys.stderr = open(2, "w", buffering=1, closefd=False)
+    sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
 
 
 def _run_command(command: Command) -> int:

@@ -57,8 +57,8 @@ def warm_up() -> None:
             continue  # a component's module is imported by those who name it
         try:
             importlib.import_module(module.name)
-        except Exception:
-            traceback.print_exc()  # the rank that needs it gets the same error again
+        except Exception:  # noqa: BLE001 - the rank that needs the module gets the same error again
+            traceback.print_exc()
 
 
 def main() -> int:

@@ -29,7 +29,7 @@ class Torchrun:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                env=os.environ | {MARK: self._mark} | (env or {}),
+                env=os.environ | {MARK: self._mark} | dict(env or {}),
                 cwd=cwd,
                 start_new_session=True,
             )

@@ -1,0 +1,130 @@
+"""What a config tells about the run it would be, before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pipeline.cli.loading import Loaded
+from pipeline.config.config import Config
+from pipeline.config.plan import ComponentPlan, Plan
+from pipeline.engine.dealing import share_size
+from pipeline.registry.provenance import Provenance
+
+
+@dataclass(frozen=True)
+class Batches:
+    """How one full global batch is dealt to the ranks."""
+
+    global_batch_size: int
+    shares: tuple[int, ...]
+    """Samples of each rank."""
+    microbatches: tuple[int, ...]
+    """Forward passes of each rank."""
+    eval_batch_size: int
+    """Samples of one evaluation batch, over all ranks."""
+
+
+@dataclass(frozen=True)
+class HookLine:
+    """A hook of the run."""
+
+    name: str
+    type: str
+    ranks: str | None
+    """Where the config says so; None: as the hook itself declares."""
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """The metric that decides which checkpoint is the best."""
+
+    metric: str
+    mode: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What ``check`` has found out; what needs a model or data is no part of it."""
+
+    config: Config
+    world_size: int
+    components: tuple[Provenance, ...]
+    """Of every component, nested ones too, in the order in which they are built."""
+    batches: Batches
+    hooks: tuple[HookLine, ...]
+    """In the order in which they are called."""
+    monitor: Monitor | None
+    limits: tuple[str, ...] = field(default=())
+    """Why the result may depend on the number of ranks, as far as the config tells."""
+    warnings: tuple[str, ...] = field(default=())
+
+
+def examine(loaded: Loaded, world_size: int) -> Report:
+    """Look at a valid config as a run of ``world_size`` ranks."""
+    plan = loaded.config.plan
+    return Report(
+        config=loaded.config,
+        world_size=world_size,
+        components=tuple(row for part in plan.parts() for row in loaded.registry.provenance(part)),
+        batches=_batches(plan, world_size),
+        hooks=tuple(
+            HookLine(name, hook.type, plan.hook_ranks.get(name)) for name, hook in plan.hooks.items()
+        ),
+        monitor=_monitor(plan),
+        limits=tuple(_limits(plan)),
+        warnings=(*loaded.registry.warnings, *loaded.config.warnings, *_warnings(plan, world_size)),
+    )
+
+
+def _batches(plan: Plan, world_size: int) -> Batches:
+    size = plan.train.global_batch_size
+    shares = tuple(share_size(size, rank, world_size) for rank in range(world_size))
+    most = plan.train.max_microbatch_size or size
+    return Batches(
+        global_batch_size=size,
+        shares=shares,
+        microbatches=tuple(-(-share // most) for share in shares),
+        eval_batch_size=plan.train.eval_batch_size or size,
+    )
+
+
+def _monitor(plan: Plan) -> Monitor | None:
+    """The checkpoint hook's, by whatever name it stands in the config."""
+    for hook in plan.hooks.values():
+        metric = hook.arguments.get("monitor")
+        if hook.type.rpartition("/")[2] == "checkpoint" and metric is not None:
+            return Monitor(str(metric), str(hook.arguments.get("mode")))
+    return None
+
+
+def _limits(plan: Plan) -> Iterator[str]:
+    for part in (plan.model, plan.objective):
+        for key, value in _dropouts(part):
+            yield f"{key} = {value}: ranks draw different dropout masks, so training depends on their number"
+    if plan.train.precision != "fp32":
+        yield f"train.precision = {plan.train.precision!r}: results agree up to the rounding of that type"
+    if plan.loader.sample_seeds is False:
+        yield "loader.sample_seeds = false: a dataset that draws random numbers depends on ranks and workers"
+    if plan.distributed.buffers == "mean":
+        yield "distributed.buffers = 'mean': statistics that a model keeps are the mean over the ranks"
+
+
+def _dropouts(part: ComponentPlan, prefix: str = "") -> Iterator[tuple[str, float]]:
+    """The arguments that are called dropout and are not 0, of a component and those nested in it."""
+    key = prefix or part.key
+    for name, value in part.arguments.items():
+        if isinstance(value, ComponentPlan):
+            yield from _dropouts(value, f"{key}.{name}")
+        elif "dropout" in name and isinstance(value, int | float) and value > 0:
+            yield f"{key}.{name}", value
+
+
+def _warnings(plan: Plan, world_size: int) -> Iterator[str]:
+    for key, size in (
+        ("global_batch_size", plan.train.global_batch_size),
+        ("eval_batch_size", plan.train.eval_batch_size or plan.train.global_batch_size),
+    ):
+        if size < world_size:
+            idle = world_size - size
+            yield f"train.{key} = {size}: of {world_size} ranks, {idle} get no sample of any batch"

@@ -1,0 +1,104 @@
+"""All ranks at work together: joined before, left after, and whoever fails first is named."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from pipeline.api.settings import DistributedSettings
+from pipeline.cli.output import FAILED, say
+from pipeline.engine.experiment import Part
+from pipeline.engine.failure import Failure
+from pipeline.engine.group import Alone, Group, ProcessGroup
+from pipeline.engine.position import Position
+from pipeline.engine.signals import EarlyStop, Signals
+from pipeline.engine.stop import StopAgreement, StopAlone
+from pipeline.engine.watch import Watch
+from pipeline.engine.world import World
+from pipeline.errors import RunError
+
+if TYPE_CHECKING:
+    from torch.distributed import Store  # type: ignore[attr-defined]
+
+
+class RunFailedError(RunError):
+    """The work has failed after it began; the cause is the error itself."""
+
+    def __init__(self, failure: Failure, *, first: bool) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+        self.first = first
+        """Whether this rank was the first to fail: the one whose report people should see."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """How this rank deals with the others."""
+
+    group: Group
+    stop: StopAgreement
+    watch: Watch | None
+
+
+@contextmanager
+def joined(
+    settings: DistributedSettings,
+    world: World,
+    store: Store | None,
+    signals: Signals,
+    record: Callable[[Failure], None],
+) -> Iterator[Ranks]:
+    """The process group and the side channel, while the work goes on; left together if all went well.
+
+    Args:
+        store: the launcher's; None where there is one process.
+        record: called on rank 0 with another rank's failure, before this process is ended.
+    """
+    if store is None:
+        yield Ranks(Alone(), StopAlone(signals), None)
+        return
+    listening, speaking = store.clone(), store.clone()  # type: ignore[attr-defined]
+    watch = Watch(listening, speaking, world, signals, record)
+    group = ProcessGroup(world, settings, store)
+    yield Ranks(group, watch.stop, watch)
+    watch.close(group.barrier)
+    group.close()
+
+
+@contextmanager
+def blamed(parts: Iterable[Part], world: World, position: Position, watch: Watch | None) -> Iterator[None]:
+    """Turn whatever is raised into a report of who failed, and tell the other ranks.
+
+    Raises:
+        RunFailedError: in place of what was raised.
+    """
+    try:
+        yield
+    except EarlyStop:
+        raise
+    except BaseException as error:
+        failure = Failure.of(error, world, position, parts)
+        first = watch.report(failure) if watch else True
+        raise RunFailedError(failure, first=first) from error
+
+
+def fail(failed: RunFailedError) -> NoReturn:
+    """Report the first failure, once and last, and end this process whatever state it is in."""
+    if failed.first:
+        from torch.distributed.elastic.multiprocessing.errors import get_error_handler
+
+        handler = get_error_handler()
+        handler.initialize()
+        handler.record_exception(failed.__cause__ or failed)
+        say(f"error: {failed}")
+    for child in multiprocessing.active_children():
+        child.kill()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # No orderly exit: a group in mid-collective can neither be left nor destroyed without waiting.
+    os._exit(FAILED)

@@ -1,0 +1,110 @@
+"""Results on standard output: tables for people, JSON, CSV and Markdown for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+NOTHING = "-"
+"""Stands in a table for what is not there."""
+
+_WIDE = 100_000  # columns; where nobody looks at a terminal nothing is wrapped
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str = "") -> None:
+    """Print aligned columns: wrapped to a terminal, one line a row into a pipe; NO_COLOR is honoured."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    if title:
+        click.echo(title)
+    is_terminal = sys.stdout.isatty()
+    console = Console(markup=False, highlight=False, emoji=False, width=None if is_terminal else _WIDE)
+    table = Table(*headers, box=box.SIMPLE_HEAD if is_terminal else None, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(text_of, row))
+    console.print(table)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document; as in run.json, numbers that are not finite are strings."""
+    click.echo(json.dumps(_json(value), indent=2, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def print_csv(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print CSV; what is not there is an empty field, an array is JSON."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(headers)
+    writer.writerows([[_csv(value) for value in row] for row in rows])
+    click.echo(text.getvalue(), nl=False)
+
+
+def print_markdown(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str) -> None:
+    """Print a heading and a table in GitHub's Markdown."""
+    lines = [headers, ["---"] * len(headers), *rows]
+    table = "\n".join(f"| {' | '.join(_markdown(value) for value in line)} |" for line in lines)
+    click.echo(f"### {title}\n\n{table}\n")
+
+
+def text_of(value: Any) -> str:
+    """A value as a table shows it: texts bare, all else as TOML writes it."""
+    if value is None:
+        return NOTHING
+    return value if isinstance(value, str) and value.isprintable() else toml_of(value)
+
+
+def toml_of(value: Any) -> str:
+    """A value as it stands in a TOML file, on one line."""
+    if isinstance(value, bool | str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key} = {toml_of(child)}' for key, child in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_of, value))}]"
+    return str(value)
+
+
+def rounded(value: Any) -> Any:
+    """A measured number to 6 digits; all else as it is."""
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def duration_of(seconds: float | None) -> str | None:
+    """Seconds as people say them: ``3.2 s``, ``4 min 10 s``, ``2 h 5 min``."""
+    if seconds is None:
+        return None
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {str(key): _json(child) for key, child in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(child) for child in value]
+    return value
+
+
+def _csv(value: Any) -> Any:
+    if isinstance(value, bool | list | tuple | Mapping):
+        return json.dumps(_json(value), ensure_ascii=False, default=str)
+    return value
+
+
+def _markdown(value: Any) -> str:
+    return text_of(value).replace("\\", "\\\\").replace("|", "\\|")

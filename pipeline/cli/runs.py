@@ -1,0 +1,174 @@
+"""``pipeline runs``: the table of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline.cli.output import CONFIG_ERROR, shown_errors
+from pipeline.cli.results import duration_of, print_csv, print_json, print_table, rounded
+
+if TYPE_CHECKING:
+    from pipeline.runs.listing import RunRow
+
+BROKEN = "broken"
+"""Stands for the status of a run whose record cannot be read."""
+
+_LABELS = ("name", "components")
+"""Config keys that make no difference to a run."""
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--runs-dir", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option("--where", "where", metavar="EXPR", help="Only these, as 'optimizer.lr < 0.1 and steps > 100'.")
+@click.option("--sort", "sort", metavar="KEY", help="By this key, smallest first; -KEY: largest first.")
+@click.option("--limit", type=click.IntRange(min=1), help="The first so many when sorted, else the newest.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with the whole config of each run.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+def command(
+    runs_dir: Path, where: str | None, sort: str | None, limit: int | None, as_json: bool, as_csv: bool
+) -> None:
+    """Show the runs, the newest last, with the config keys that are not the same in all of them.
+
+    A KEY is a config key (optimizer.lr), a metric (eval/accuracy), or one of run, name, status, steps,
+    seconds, created, world_size and best.
+
+    Exit status: 0 shown, broken folders too; 2 wrong usage.
+    """
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv cannot be given together")
+    with shown_errors(CONFIG_ERROR):
+        from pipeline.runs.listing import list_runs
+
+        rows = _limited(_sorted(_chosen(list_runs(runs_dir), where), sort), limit, newest=sort is None)
+        if as_json:
+            print_json([_document(row) for row in rows])
+        elif as_csv:
+            print_csv(*_table(rows, for_people=False))
+        elif rows:
+            print_table(*_table(rows, for_people=True))
+        else:
+            click.echo(f"no runs in {runs_dir}" + (" that --where means" if where else ""), err=True)
+
+
+def flat_table(row: RunRow) -> Mapping[str, Any]:
+    """All that is known of a run under one name each: its fields, its metrics, its config keys."""
+    record = row.record
+    fields = {
+        "run": row.folder.name,
+        "name": row.name,
+        "status": row.status or BROKEN,
+        "steps": row.steps,
+        "seconds": row.seconds,
+        "created": row.created.isoformat(),
+        "world_size": record.world_size if record else None,
+        "best": record.best.value if record and record.best else None,
+    }
+    known = {key: value for key, value in fields.items() if value is not None}
+    return {**row.config, **row.metrics, **known}
+
+
+def _chosen(rows: list[RunRow], where: str | None) -> list[RunRow]:
+    if where is None:
+        return rows
+    from pipeline.cli.where import read_where, where_error
+
+    meant = read_where(where)
+    tables = [flat_table(row) for row in rows]
+    for key, column in meant.keys:
+        if rows and not any(key in table for table in tables):
+            raise where_error(where, column, f"no run has {key!r}{_hint(key, tables)}")
+    return [row for row, table in zip(rows, tables, strict=True) if meant.test(table)]
+
+
+def _sorted(rows: list[RunRow], sort: str | None) -> list[RunRow]:
+    """By a key; runs that lack it, or have NaN there, come last."""
+    from pipeline.errors import RunError
+
+    if sort is None or not rows:
+        return rows
+    key = sort.removeprefix("-")
+    tables = [flat_table(row) for row in rows]
+    if not any(key in table for table in tables):
+        raise RunError(f"--sort: no run has {key!r}{_hint(key, tables)}")
+    have, lack = [], []
+    for row, table in zip(rows, tables, strict=True):
+        value = table.get(key)
+        if value is None or value != value:  # noqa: PLR0124 -- NaN has no rank
+            lack.append(row)
+        else:
+            is_number = isinstance(value, int | float)
+            have.append(((not is_number, value if is_number else str(value)), row))
+    have.sort(key=lambda ranked: ranked[0], reverse=sort.startswith("-"))
+    return [row for _, row in have] + lack
+
+
+def _hint(key: str, tables: Sequence[Mapping[str, Any]]) -> str:
+    from difflib import get_close_matches
+
+    nearest = get_close_matches(key, list(dict.fromkeys(name for table in tables for name in table)), 1)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def _limited(rows: list[RunRow], limit: int | None, *, newest: bool) -> list[RunRow]:
+    if limit is None:
+        return rows
+    return rows[-limit:] if newest else rows[:limit]
+
+
+def _table(rows: Sequence[RunRow], *, for_people: bool) -> tuple[list[str], list[list[Any]]]:
+    """Headers and lines; the column of problems is there where one is broken."""
+    from pipeline.runs.listing import varying_keys
+
+    keys = [key for key in varying_keys(rows) if key not in _LABELS]
+    metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
+    problem = ["problem"] if any(row.problem for row in rows) else []
+    duration = "duration" if for_people else "seconds"
+    headers = ["run", "status", "steps", duration, *keys, *metrics, "best", *problem]
+    shown = rounded if for_people else _as_it_is
+    lines = []
+    for row in rows:
+        best: Any = row.record.best if row.record else None
+        if best is not None:
+            best = f"{best.metric} {rounded(best.value)} at {best.step}" if for_people else best.value
+        lines.append(
+            [
+                row.folder.name,
+                row.status or BROKEN,
+                row.steps,
+                duration_of(row.seconds) if for_people else row.seconds,
+                *(row.config.get(key) for key in keys),
+                *(shown(row.metrics.get(name)) for name in metrics),
+                best,
+                *([row.problem] if problem else []),
+            ]
+        )
+    return headers, lines
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _document(row: RunRow) -> dict[str, Any]:
+    """A run as JSON; keys are always there, null where nothing is known."""
+    record = row.record
+    best = record.best if record else None
+    return {
+        "run": row.folder.name,
+        "folder": str(row.folder.path),
+        "name": row.name,
+        "status": row.status or BROKEN,
+        "reason": record.reason if record else None,
+        "created": row.created.isoformat(),
+        "steps": row.steps,
+        "seconds": row.seconds,
+        "world_size": record.world_size if record else None,
+        "metrics": row.metrics,
+        "best": {"metric": best.metric, "value": best.value, "step": best.step} if best else None,
+        "config": row.config,
+        "problem": row.problem or None,
+    }

@@ -1,0 +1,75 @@
+"""Whatever the text and the overrides are: a config, or a ConfigError, and never anything else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipeline.config.config import fingerprint, to_toml
+from pipeline.config.layers import read
+from pipeline.config.merge import merged_without_schemas
+from pipeline.config.validate import load
+from pipeline.errors import ConfigError
+
+in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+
+VALUES = st.sampled_from([
+    "1", "-1", "0.5", "inf", "nan", "true", '""', '"text"', "'${vars.x}'", '"${oc.env:TEST_FUZZ,3}"', "[]",
+    "[1, [2]]", "{}", "{ type = 'mlp' }", "[{ params = ['*'] }]", "1979-05-27",
+    "0xffffffffffffffffff", '"${"', '"1 epoch"', "{a.b=1}",
+    '"${model}"', '"${.}"', '"\\u0000"', "'a/b'",
+])  # fmt: skip
+KEYS = st.sampled_from([
+    *("name", "seed", "extends", "components", "vars", "vars.x", "nonsense", '"x.y"', "''"),
+    *("model", "model.type", "model.hidden", "model.weights", "model.freeze", "objective", "sampler"),
+    *("dataset", "dataset.train", "dataset.eval.type", "dataset.'a b'"),
+    *("metrics", "metrics.m", "metrics.accuracy.k", "train.evaluate_every"),
+    *("optimizer", "optimizer.type", "optimizer.lr", "optimizer.groups", "optimizer.groups.0.lr"),
+    *("scheduler", "scheduler.type", "scheduler.interval", "loader.workers", "distributed.timeout"),
+    *("train", "train.epochs", "train.steps", "train.log_every", "train.stop_signals"),
+    *("hooks", "hooks.ema.ranks", "hooks.checkpoint.monitor", "hooks.uploader.token", "hooks.uploader.url"),
+])  # fmt: skip
+ASSIGNMENTS = st.tuples(KEYS, VALUES).map(" = ".join)
+
+
+def survives(schemas, sets=(), unsets=()) -> None:
+    """Load pipeline.toml here; if it is valid it can be written, and read again to the same."""
+    try:
+        layers = read("pipeline.toml", sets=sets, unsets=unsets)
+        merged_without_schemas(layers)
+        config = load(layers, schemas)
+    except ConfigError as error:
+        assert error.problems
+        assert all(str(problem) for problem in error.problems)
+        return
+    Path("again.toml").write_text(to_toml(config, 1))
+    again = load(read("again.toml"), schemas)
+    assert fingerprint(again, 1) == fingerprint(config, 1)
+
+
+@in_one_folder
+@given(st.lists(ASSIGNMENTS, max_size=4), st.lists(ASSIGNMENTS, max_size=4), st.lists(KEYS, max_size=2))
+def test_overrides_and_lines(tmp_path, schemas, valid, lines, sets, unsets) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        patch.setenv("HOOKS_UPLOADER_TOKEN", "what stands for a secret that was written in the clear")
+        Path("pipeline.toml").write_text("\n".join(lines) + "\n" + valid)
+        survives(schemas, [line.replace(" = ", "=", 1) for line in sets], unsets)
+        Path("pipeline.toml").write_text(valid)
+        survives(schemas, [line.replace(" = ", "=", 1) for line in sets], unsets)
+
+
+@in_one_folder
+@given(st.data())
+def test_damaged_text(tmp_path, schemas, valid, data) -> None:
+    text = (valid + "[vars]\nx = '${seed}'\n[[optimizer.groups]]\nparams = ['*']\n").encode()
+    start = data.draw(st.integers(0, len(text)))
+    stop = data.draw(st.integers(start, min(len(text), start + 20)))
+    piece = data.draw(st.binary(max_size=4) | st.sampled_from([b"${", b"[[", b"]", b"=", b'"', b"\n[", b"."]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        Path("pipeline.toml").write_bytes(text[:start] + piece + text[stop:])
+        survives(schemas)
