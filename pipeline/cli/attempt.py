@@ -91,7 +91,7 @@ def _run(
     try:
         with (
             joined(experiment.distributed, world, store, signals, record) as ranks,
-            blamed(experiment.parts(), world, position, ranks.watch),
+            blamed(experiment.parts(), world, position, ranks.watch, signals),
         ):
             result = train(
                 experiment,

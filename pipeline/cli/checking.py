@@ -45,7 +45,7 @@ class Monitor:
 
 @dataclass(frozen=True)
 class Report:
-    """What ``check`` has found out; what needs a model or data is no part of it."""
+    """What ``check`` has found out from the config; what shapes would tell has its place here, last."""
 
     config: Config
     world_size: int

@@ -29,7 +29,7 @@ _SECTIONS = ("config", "components", "code", "environment", "result")
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("sides", nargs=-1, required=True, metavar="A B ...")
-@click.option("--runs-dir", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option("--runs-dir", type=click.Path(path_type=Path), default="runs", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
 def command(sides: tuple[str, ...], runs_dir: Path, as_json: bool, markdown: bool) -> None:

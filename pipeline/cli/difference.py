@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.cli.side import Side, with_defaults
@@ -57,10 +57,13 @@ def compare(sides: Sequence[Side]) -> Difference:
     """Compare two or more sides.
 
     A component's default that only one side has written out is no difference: where a TOML file
-    lacks a key, its components are imported to find their defaults, and only there.
+    lacks a key, its components are imported to find their defaults, and only there. A file without a
+    seed is what a run with a drawn one was asked for.
     """
     if any(_is_open(sides[0], other) for other in sides[1:]):
         sides = [with_defaults(side) for side in sides]
+    if any(side.record is None and "seed" not in side.config for side in sides):
+        sides = [_without_drawn_seed(side) for side in sides]
     records = [side.record for side in sides]
     not_compared = dict.fromkeys(key for side in sides for key in environment_keys(side.config))
     return Difference(
@@ -83,6 +86,12 @@ def _is_open(first: Side, other: Side) -> bool:
     return any(None in (one.before, one.after) or one.is_from_environment for one in found)
 
 
+def _without_drawn_seed(side: Side) -> Side:
+    if side.record is None or not side.record.seed_drawn:
+        return side
+    return replace(side, config={key: value for key, value in side.config.items() if key != "seed"})
+
+
 def _changes(first: Side, other: Side) -> list[Change]:
     return [one for one in changes(first.config, other.config) if one.key not in _LABELS]
 
@@ -97,7 +106,7 @@ def _config(sides: Sequence[Side]) -> Iterator[Row]:
 
 def _value(config: Mapping[str, Any], key: str) -> Any:
     value = find(config, tuple(key.split(".")))
-    return list(value or ()) if key == HOOKS_ORDER else value
+    return list(value) if key == HOOKS_ORDER and isinstance(value, Mapping) else value
 
 
 def _components(sides: Sequence[Side]) -> Iterator[Row]:

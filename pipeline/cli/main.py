@@ -35,7 +35,7 @@ class _LazyGroup(click.Group):
 
 
 @click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(None, "-V", "--version", package_name="pipeline-ddp")  # type: ignore[call-arg]
+@click.version_option(None, "-V", "--version", package_name="pipeline-ddp")
 def main() -> None:
     """Train PyTorch models from a TOML file, the same at any number of processes.
 

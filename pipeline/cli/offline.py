@@ -42,7 +42,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--unset", "unsets", multiple=True, metavar="KEY", help="Take a key or table out."),
     click.option(
         "--runs-dir",
-        type=click.Path(path_type=Path),  # type: ignore[type-var]
+        type=click.Path(path_type=Path),
         default="runs",
         show_default=True,
     ),
@@ -151,10 +151,11 @@ def at_work(
     name, files = _choice(subject, world, store, prepare)
     experiment = bind_experiment(plan, subject.loaded.registry, _seed(subject))
     position = Position()
+    signals = Signals()  # not installed: there is nothing to save, and the default handlers end the work
     with (
         torch_switches(threads=threads, deterministic=plan.train.deterministic),
-        joined(plan.distributed, world, store, Signals(), _unrecorded) as ranks,
-        blamed(experiment.parts(), world, position, ranks.watch),
+        joined(plan.distributed, world, store, signals, _unrecorded) as ranks,
+        blamed(experiment.parts(), world, position, ranks.watch, signals),
     ):
         checkpoint = Checkpoint.from_files(name, *ranks.group.broadcast(files))
         return compute(Bench(experiment, checkpoint, world, ranks.group, position))

@@ -45,7 +45,7 @@ def _known_format(context: click.Context, parameter: click.Parameter, value: Pat
     "--output",
     required=True,
     metavar="FILE",
-    type=click.Path(path_type=Path),  # type: ignore[type-var]
+    type=click.Path(path_type=Path),
     callback=_known_format,
     help="A .safetensors, .jsonl or .npy file.",
 )

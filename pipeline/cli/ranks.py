@@ -16,7 +16,7 @@ from pipeline.engine.experiment import Part
 from pipeline.engine.failure import Failure
 from pipeline.engine.group import Alone, Group, ProcessGroup
 from pipeline.engine.position import Position
-from pipeline.engine.signals import EarlyStop, Signals
+from pipeline.engine.signals import EarlyStop, Phase, Signals
 from pipeline.engine.stop import StopAgreement, StopAlone
 from pipeline.engine.watch import Watch
 from pipeline.engine.world import World
@@ -71,7 +71,9 @@ def joined(
 
 
 @contextmanager
-def blamed(parts: Iterable[Part], world: World, position: Position, watch: Watch | None) -> Iterator[None]:
+def blamed(
+    parts: Iterable[Part], world: World, position: Position, watch: Watch | None, signals: Signals
+) -> Iterator[None]:
     """Turn whatever is raised into a report of who failed, and tell the other ranks.
 
     Raises:
@@ -82,6 +84,7 @@ def blamed(parts: Iterable[Part], world: World, position: Position, watch: Watch
     except EarlyStop:
         raise
     except BaseException as error:
+        signals.phase = Phase.ENDING  # the launcher may end this rank now, which is to speak first
         failure = Failure.of(error, world, position, parts)
         first = watch.report(failure) if watch else True
         raise RunFailedError(failure, first=first) from error
@@ -94,7 +97,8 @@ def fail(failed: RunFailedError) -> NoReturn:
 
         handler = get_error_handler()
         handler.initialize()
-        handler.record_exception(failed.__cause__ or failed)
+        # Not the error itself: its own __str__, which the handler calls, may fail.
+        handler.record_exception(RunError(f"{failed.failure.type}: {failed.failure.message}"))
         say(f"error: {failed}")
     for child in multiprocessing.active_children():
         child.kill()

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,23 +14,20 @@ import click
 NOTHING = "-"
 """Stands in a table for what is not there."""
 
-_WIDE = 100_000  # columns; where nobody looks at a terminal nothing is wrapped
+_WIDE = 100_000  # columns: a value that is cut or broken can neither be read nor copied
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str = "") -> None:
-    """Print aligned columns: wrapped to a terminal, one line a row into a pipe; NO_COLOR is honoured."""
-    from rich import box
+    """Print aligned columns, one line a row whatever the terminal's width; NO_COLOR is honoured."""
     from rich.console import Console
     from rich.table import Table
 
     if title:
         click.echo(title)
-    is_terminal = sys.stdout.isatty()
-    console = Console(markup=False, highlight=False, emoji=False, width=None if is_terminal else _WIDE)
-    table = Table(*headers, box=box.SIMPLE_HEAD if is_terminal else None, pad_edge=False)
+    table = Table(*headers, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*map(text_of, row))
-    console.print(table)
+    Console(markup=False, highlight=False, emoji=False, width=_WIDE).print(table)
 
 
 def print_json(value: Any) -> None:

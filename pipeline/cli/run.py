@@ -23,7 +23,7 @@ _NEWEST = ""  # --resume without a value
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("config", required=False, type=click.Path(path_type=Path))  # type: ignore[type-var]
+@click.argument("config", required=False, type=click.Path(path_type=Path))
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key; VALUE is TOML or text.")
 @click.option("--unset", "unsets", multiple=True, metavar="KEY", help="Take a key or table out.")
 @click.option(
@@ -37,7 +37,7 @@ _NEWEST = ""  # --resume without a value
 @click.option(
     "--from", "parent", metavar="RUN[@CHECKPOINT]", help="Start from another run's config (and weights)."
 )
-@click.option("--runs-dir", type=click.Path(path_type=Path), default="runs", show_default=True)  # type: ignore[type-var]
+@click.option("--runs-dir", type=click.Path(path_type=Path), default="runs", show_default=True)
 @click.option("--name", help="The run's name, in place of the config's.")
 @click.option("--nproc", type=click.IntRange(min=1), help="Start so many processes on this machine.")
 def command(

@@ -22,7 +22,7 @@ _LABELS = ("name", "components")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--runs-dir", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option("--runs-dir", type=click.Path(path_type=Path), default="runs", show_default=True)
 @click.option("--where", "where", metavar="EXPR", help="Only these, as 'optimizer.lr < 0.1 and steps > 100'.")
 @click.option("--sort", "sort", metavar="KEY", help="By this key, smallest first; -KEY: largest first.")
 @click.option("--limit", type=click.IntRange(min=1), help="The first so many when sorted, else the newest.")

@@ -81,7 +81,7 @@ def _of_run(folder: RunFolder) -> Side:
     except (OSError, ValueError) as error:
         raise RunError(f"{folder.config}: cannot be read: {error}") from error
     files = {
-        Path(str(row["target"]).rpartition(":")[0]).name: str(row["file_hash"])
+        Path(str(row.get("target")).rpartition(":")[0]).name: str(row["file_hash"])
         for row in record.components
         if row.get("file_hash")
     }

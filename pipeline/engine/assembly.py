@@ -23,6 +23,7 @@ from pipeline.engine.optimizer import build_optimizer
 from pipeline.engine.orders import as_order
 from pipeline.engine.position import Position
 from pipeline.engine.reader import NaturalOrder, Reader
+from pipeline.engine.reduction import require_reductions
 from pipeline.engine.schedule import Schedule
 from pipeline.engine.step_module import StepModule, wrap
 from pipeline.engine.update import Scaler
@@ -84,12 +85,11 @@ def assemble(
     """
     builder = Builder(experiment.seed, position)
     train = experiment.train
-    datasets = {name: builder.build(part) for name, part in experiment.datasets.items()}
-    for name, dataset in datasets.items():
-        check_dataset(dataset, experiment.datasets[name])
+    datasets = {name: _build_dataset(builder, part) for name, part in experiment.datasets.items()}
     # The seed itself: the default order is that of EpochSampler(seed=seed), and `torch`'s that of torch.
     sampler = builder.build(experiment.sampler, datasets["train"], seed=experiment.seed)
     order = as_order(sampler, group, derive_seed(experiment.seed, "sampler"), experiment.sampler)
+    position.set_phase("dealing the samples")
     dealing = _train_dealing(experiment, order)
     total_steps = train.steps or (train.epochs or 0) * dealing.steps
 
@@ -103,7 +103,10 @@ def assemble(
         model = _sync_batchnorm(model, world)
     step_module = build_step_module(builder, experiment, model, world)
     if not any(parameter.requires_grad for parameter in step_module.parameters()):
-        raise ComponentError(f"{experiment.model} has no parameter to train")
+        position.set_phase(experiment.model.key)
+        raise ComponentError(
+            f"{experiment.model} has no parameter to train; expected at least one that model.freeze leaves"
+        )
     position.set_phase("wrapping the model in DDP")
     module = wrap(step_module, world, train, experiment.distributed)
     share_buffers(step_module, group)
@@ -124,13 +127,19 @@ def assemble(
         scaler=Scaler(world.device.type) if train.precision == "fp16" else None,
         train_reader=readers.pop("train"),
         eval_readers=readers,
-        metrics={name: builder.build(part) for name, part in experiment.metrics.items()},
+        metrics={name: _build_metric(builder, part, world) for name, part in experiment.metrics.items()},
         hooks=tuple(
             BoundHook(name, hook, experiment.hook_ranks.get(name, hook.ranks))
             for name, hook in ((name, builder.build(part)) for name, part in experiment.hooks.items())
         ),
         total_steps=total_steps,
     )
+
+
+def _build_dataset(builder: Builder, part: Part) -> Any:
+    dataset = builder.build(part)
+    check_dataset(dataset, part)
+    return dataset
 
 
 def check_dataset(dataset: Any, part: Part) -> None:
@@ -145,7 +154,16 @@ def check_dataset(dataset: Any, part: Part) -> None:
             "give it __len__ and __getitem__"
         )
     if len(dataset) == 0:
-        raise ComponentError(f"{part} is empty: it has length 0")
+        raise ComponentError(f"{part} is empty: it has length 0; expected at least one sample")
+
+
+def _build_metric(builder: Builder, part: Part, world: World) -> Metric:
+    """Refused now, and not after an epoch, where it cannot be joined over the ranks."""
+    metric: Metric = builder.build(part)
+    metric.reset(world.device)
+    states = metric.states()
+    require_reductions(list(states.values()), [f"{part.key}.{name}" for name in states], world.world_size)
+    return metric
 
 
 def _train_dealing(experiment: Experiment, order: Order) -> Dealing:

@@ -11,6 +11,7 @@ from pipeline.engine.experiment import Part
 from pipeline.engine.position import Position
 from pipeline.engine.step_module import StepModule
 from pipeline.engine.world import World
+from pipeline.errors import PipelineError
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Failure:
     type: str
     message: str
     traceback: str
+    explained: bool = False
+    """The error is one that this package raises on purpose: its message says all, to people at least."""
 
     @classmethod
     def of(cls, error: BaseException, world: World, position: Position, parts: Iterable[Part]) -> Failure:
@@ -47,6 +50,7 @@ class Failure:
             type=type(error).__name__,
             message=_text(error),
             traceback="".join(traceback.format_exception(error)),
+            explained=isinstance(error, PipelineError),
         )
 
     @classmethod
@@ -58,10 +62,12 @@ class Failure:
 
     def __str__(self) -> str:
         """The report: the traceback, then who and where, last, since the end is what people see."""
+        head = "" if self.explained else f"{self.traceback.rstrip()}\n"
+        message = self.message if self.explained else self.message.partition("\n")[0]
+        what = f"{self.type}: {message}" if message else self.type
         return (
-            f"{self.traceback.rstrip()}\n"
-            f"rank {self.rank} on {self.host} failed in {self.activity}, "
-            f"epoch {self.epoch}, after step {self.step}: {self.type}: {self.message}"
+            f"{head}rank {self.rank} on {self.host} failed in {self.activity}, "
+            f"epoch {self.epoch}, after step {self.step}: {what}"
         )
 
 

@@ -6,11 +6,12 @@ Every rank reduces in rank order, so that all of them hold the same bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 import torch
 from torch import Tensor
 
-from pipeline.api.metric import State
+from pipeline.api.metric import Reduction, State
 from pipeline.engine.group import Group
 from pipeline.errors import ComponentError
 
@@ -26,16 +27,11 @@ def reduce_states(states: Sequence[State], group: Group, names: Sequence[str]) -
         names: what to call each state in an error.
 
     Raises:
-        ComponentError: if a state declares no reduction and there are several ranks.
+        ComponentError: if a state declares no known reduction and there are several ranks.
     """
     if group.world_size == 1:
         return [state.value.detach().cpu() for state in states]
-    for state, name in zip(states, names, strict=True):
-        if state.reduce is None:
-            raise ComponentError(
-                f"{name} declares no reduction, so it cannot be computed over {group.world_size} ranks; "
-                "declare sum, max, min or cat, or run with one process"
-            )
+    require_reductions(states, names, group.world_size)
     fixed = [_length(state.value) if state.reduce == "cat" else state.value.detach() for state in states]
     gathered = _gather(fixed, [_shapes(fixed)] * group.world_size, group)
     results = [
@@ -49,6 +45,21 @@ def reduce_states(states: Sequence[State], group: Group, names: Sequence[str]) -
         for i, by_rank in zip(growing, zip(*_gather(mine, shapes, group), strict=True), strict=True):
             results[i] = torch.cat(by_rank)
     return results
+
+
+def require_reductions(states: Sequence[State], names: Sequence[str], world_size: int) -> None:
+    """Hold that every state says how it is joined, where there are ranks to join.
+
+    Raises:
+        ComponentError: naming the first that does not.
+    """
+    for state, name in zip(states, names, strict=True):
+        if world_size > 1 and state.reduce not in get_args(Reduction):
+            declared = "no reduction" if state.reduce is None else f"the reduction {state.reduce!r}"
+            raise ComponentError(
+                f"{name} declares {declared}, so it cannot be computed over {world_size} ranks; "
+                "declare sum, max, min or cat, or run with one process"
+            )
 
 
 def _length(value: Tensor) -> Tensor:

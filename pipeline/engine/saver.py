@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipeline.api.hook import CheckpointPolicy
 from pipeline.engine.checkpoint import Checkpointing
-from pipeline.engine.signals import Signals
+from pipeline.engine.signals import Phase, Signals
 from pipeline.runs.layout import RunFolder
 from pipeline.runs.retention import Retention, Score
 from pipeline.runs.store import CheckpointStore, WriteError
@@ -34,7 +34,7 @@ class Saver:
         """
         run, group = self.checkpointing.run, self.checkpointing.group
         run.position.set_phase("saving a checkpoint")
-        self.signals.saving = True
+        self.signals.phase = Phase.SAVING
         try:
             files = self.checkpointing.files()
             error = None
@@ -47,7 +47,7 @@ class Saver:
                 return
             self._failed(error)
         finally:
-            self.signals.saving = False
+            self.signals.phase = Phase.TRAINING
 
     def _failed(self, error: WriteError | None) -> None:
         """Rank 0 could not write: go on where the policy says so, or end with its error."""

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from types import FrameType
 from typing import Any
 
@@ -22,19 +23,26 @@ class EarlyStop(SystemExit):
         self.number = number
 
 
+class Phase(Enum):
+    """What a signal means just now."""
+
+    STARTING = auto()
+    """There is nothing to save: it ends the process at once."""
+    TRAINING = auto()
+    """The first one asks for a stop after the step, a second one ends the process at once."""
+    SAVING = auto()
+    """A checkpoint is being written: as in training, but no signal ends the process."""
+    ENDING = auto()
+    """The process is about to end by itself, and has its end to record: no signal matters."""
+
+
 @dataclass
 class Signals:
-    """What this process has been asked by signals.
-
-    Before the loop begins there is nothing to save, and a signal ends the process at once. In the
-    loop the first one asks for a stop after the step, and a second one ends at once; but while a
-    checkpoint is being written none does.
-    """
+    """What this process has been asked by signals."""
 
     received: int | None = None
     """The first signal that came while the loop was running."""
-    in_loop: bool = False
-    saving: bool = False
+    phase: Phase = Phase.STARTING
     _previous: dict[int, Any] = field(default_factory=dict)
 
     @contextmanager
@@ -60,11 +68,13 @@ class Signals:
         self._previous.clear()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if not self.in_loop:
+        if self.phase is Phase.STARTING:
             raise EarlyStop(number)
+        if self.phase is Phase.ENDING:
+            return
         if self.received is None:
             self.received = number
-        elif not self.saving:
+        elif self.phase is Phase.TRAINING:
             os._exit(STOPPED)
 
 

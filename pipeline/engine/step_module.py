@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from pipeline.api.outcome import Outcome
 from pipeline.api.settings import DistributedSettings, TrainSettings
 from pipeline.engine.world import World
+from pipeline.errors import ComponentError
 
 Objective = Callable[[nn.Module, Any], Outcome]
 
@@ -43,12 +44,32 @@ class StepModule(nn.Module):
     def outcome(self, batch: Any) -> Outcome:
         """All that the objective says of a batch; no DDP, no collective."""
         with self._autocast():
-            return self.objective(self.model, batch)
+            return _checked(self.objective(self.model, batch))
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self._dtype is None:
             return nullcontext()
         return torch.autocast(self._device.type, self._dtype)
+
+
+def _checked(outcome: Any) -> Outcome:
+    """Refuse what an objective must not give.
+
+    Raises:
+        ComponentError: if it is no Outcome, or its loss is no scalar tensor.
+    """
+    if not isinstance(outcome, Outcome):
+        got = f"a {type(outcome).__name__}"
+    elif not isinstance(outcome.loss, Tensor):
+        got = f"an Outcome whose loss is a {type(outcome.loss).__name__}"
+    elif outcome.loss.dim() != 0:
+        got = f"an Outcome whose loss has the shape {tuple(outcome.loss.shape)}"
+    else:
+        return outcome
+    raise ComponentError(
+        f"the objective gave {got}; expected pipeline.Outcome(loss, weight, predictions, targets), "
+        "its loss a scalar tensor: the sum over the samples"
+    )
 
 
 def _zero(module: nn.Module) -> Tensor:

@@ -16,7 +16,7 @@ from pipeline.engine.loop import Loop
 from pipeline.engine.position import Position
 from pipeline.engine.run_state import RunState
 from pipeline.engine.saver import Saver, Say
-from pipeline.engine.signals import Signals, signal_name
+from pipeline.engine.signals import Phase, Signals, signal_name
 from pipeline.engine.stop import StopAgreement
 from pipeline.engine.train_totals import TrainTotals
 from pipeline.engine.update import Updater
@@ -101,14 +101,14 @@ def train(
             write_row=write_row,
             resumed=start.resume is not None,
         )
-        signals.in_loop = True
+        signals.phase = Phase.TRAINING
         try:
             loop.run()
         except BaseException as error:
             hooks.report(error)
             raise
         finally:
-            signals.in_loop = False
+            signals.phase = Phase.ENDING
     assembly.close()
     position.set_phase("the end of the run")
     reason = loop.stop_reason or ""

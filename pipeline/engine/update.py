@@ -24,6 +24,7 @@ from pipeline.engine.group import Group
 from pipeline.engine.reader import Share
 from pipeline.engine.step_module import to_device
 from pipeline.engine.train_totals import TrainTotals
+from pipeline.engine.unused import Unused
 from pipeline.errors import ComponentError
 
 Scaler = torch.amp.GradScaler
@@ -52,10 +53,13 @@ class Updater:
         self.learning_rate: float | Tensor = self.optimizer.param_groups[0]["lr"]
         """What the first group's last update was made with."""
         self._parameters = [p for p in self.module.parameters() if p.requires_grad]
+        self._unused = Unused(self.module)
 
     def step(self, share: Share) -> bool:
         """Take one optimizer step on this rank's share; False where the scaler skipped it."""
         weight = self._gradients(share)
+        self.on_phase("model")
+        self._unused.check()
         if self.scaler is not None:
             self.scaler.unscale_(self.optimizer)
         if weight is not None:
@@ -93,7 +97,12 @@ class Updater:
         batch = to_device(next(share.microbatches), self.device)
         self.on_phase("objective")
         loss: Tensor
-        loss, weight = self.module(batch)
+        try:
+            loss, weight = self.module(batch)
+        except RuntimeError as error:
+            if explained := self._unused.explained(error):
+                raise explained from error
+            raise
         self._agree_on_weights(weight is not None)
         if weight is None:
             self.totals.add(loss, size)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _FOREVER = timedelta(days=365)
 _RECORD_TIMEOUT = timedelta(seconds=5)
+_REPORT_TIMEOUT = 10.0  # seconds; the first rank to fail may be killed before its word is out
 
 
 class Watch:
@@ -58,7 +59,8 @@ class Watch:
         mine = json.dumps({"event": "failure", **failure.as_dict()})
         first = self._speak.compare_set("failure", "", mine).decode()
         if first != mine:
-            self._thread.join()  # this process ends there, when rank 0 has recorded the first failure
+            # This process ends there, when rank 0 has recorded the first failure.
+            self._thread.join(_REPORT_TIMEOUT)
             return False
         self._publish({"event": "failure"})
         if not self._world.is_main:

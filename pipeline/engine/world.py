@@ -14,6 +14,8 @@ import torch
 from pipeline.api.settings import DistributedSettings
 from pipeline.errors import RunError
 
+_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+
 
 @dataclass(frozen=True)
 class World:
@@ -116,8 +118,9 @@ def torch_switches(*, threads: int, deterministic: bool) -> Iterator[None]:
         torch.is_deterministic_algorithms_warn_only_enabled(),
         torch.backends.cudnn.benchmark,
     )
-    if deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+    workspace = os.environ.get(_WORKSPACE)
+    if deterministic and workspace is None:
+        os.environ[_WORKSPACE] = ":4096:8"  # read when CUDA starts
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(deterministic)
     torch.backends.cudnn.benchmark = not deterministic
@@ -127,3 +130,5 @@ def torch_switches(*, threads: int, deterministic: bool) -> Iterator[None]:
         torch.set_num_threads(before[0])
         torch.use_deterministic_algorithms(before[1], warn_only=before[2])
         torch.backends.cudnn.benchmark = before[3]
+        if workspace is None:
+            os.environ.pop(_WORKSPACE, None)

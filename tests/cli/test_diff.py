@@ -124,6 +124,16 @@ def test_a_run_is_the_same_as_the_file_it_came_from(made):
     assert rows(document, "result")["steps"] == [4, None]
 
 
+def test_a_drawn_seed_is_what_a_file_without_one_asks_for(made, tmp_path):
+    text = (made[0].parent / "base.toml").read_text().replace("seed = 1\n", "", 1)
+    config = tmp_path / "tiny.toml"
+    config.write_text(text)
+    drawn, fixed = train(config, tmp_path / "runs"), made[1]
+    assert difference(drawn, config)["same"]
+    assert list(rows(difference(fixed, config), "config")) == ["seed"]
+    assert list(rows(difference(drawn, fixed), "config")) == ["seed"]
+
+
 def test_a_default_that_is_written_out_is_no_difference(made, tmp_path):
     text = '[train]\nprecision = "fp32"\n[optimizer]\nmomentum = 0.0\n[loader]\nworkers = 0\n[sampler]\n'
     assert difference(made[0], write_tiny(tmp_path, text))["same"]
@@ -135,6 +145,14 @@ def test_files_that_are_not_valid_here_are_compared_as_they_are_written(made, tm
     document = difference(made[0], other)
     assert rows(document, "config")["model.type"] == ["mlp", "acme-vision/resnet"]
     assert "without defaults" in document["notes"][0]
+
+
+def test_a_file_of_nonsense_is_compared_too(made, tmp_path):
+    config = tmp_path / "nonsense.toml"
+    config.write_text('train = 3\nhooks = 4\nmodel = "x"\ndataset = [1]\n')
+    document = difference(made[0], config)
+    assert rows(document, "config")["hooks"][1] == 4
+    assert rows(document, "config")["train"][1] == 3
 
 
 def test_hooks_on_one_side_and_their_order(tmp_path):

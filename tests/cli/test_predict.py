@@ -49,13 +49,19 @@ def test_the_file_is_the_same_at_any_world_size(command, restless, tmp_path, dat
 
 
 def test_predictions_are_the_models_own_in_the_order_of_the_index(command, trained, tmp_path):
-    """In all three formats, for the training dataset too, against plain torch."""
-    changes = {"hooks": {"checkpoint": {"every": "never"}}, "train": {"steps": 3, "global_batch_size": 8}}
+    """For the training dataset too, against plain torch: no dropout, and batch norm's running statistics."""
+    changes = {
+        "model": {"type": "net", "dropout": 0.5, "batch_norm": True},
+        "hooks": {"checkpoint": {"every": "never"}},
+        "train": {"steps": 3, "global_batch_size": 8},
+    }
     run = trained(2, **changes)
     weights = weights_of(run)
     generator = torch.Generator().manual_seed(40)
     inputs = torch.randn(40, 8, generator=generator)
-    hidden = torch.tanh(inputs @ weights["first.weight"].T + weights["first.bias"])
+    hidden = inputs @ weights["first.weight"].T + weights["first.bias"]
+    statistics = (weights[f"norm.{name}"] for name in ("running_mean", "running_var", "weight", "bias"))
+    hidden = torch.tanh(torch.nn.functional.batch_norm(hidden, *statistics))
     expected = hidden @ weights["second.weight"].T + weights["second.bias"]
 
     array = np.load(predicted(command, 2, run, tmp_path / "p.npy", dataset="train"))

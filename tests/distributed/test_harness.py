@@ -24,17 +24,21 @@ def all_reduce(base: int) -> tuple[int, float]:
 
 
 def ddp_gradient() -> list[float]:
-    """The gradient of sum(w * x) / W over ranks that see x = rank + 1, through DDP's own average."""
+    with process_group():
+        return _ddp_gradient(float(os.environ["RANK"]) + 1)
+
+
+def _ddp_gradient(inputs: float) -> list[float]:
+    """The gradient of sum(w * inputs), averaged over the ranks by DDP."""
     import torch
     from torch.nn.parallel import DistributedDataParallel
 
-    with process_group():
-        model = torch.nn.Linear(2, 1, bias=False)
-        wrapped = DistributedDataParallel(model)
-        wrapped(torch.full((1, 2), float(os.environ["RANK"]) + 1)).sum().backward()
-        torch.optim.SGD(model.parameters(), lr=0.1).step()
-        assert model.weight.grad is not None
-        return model.weight.grad.flatten().tolist()
+    model = torch.nn.Linear(2, 1, bias=False)
+    wrapped = DistributedDataParallel(model)
+    wrapped(torch.full((1, 2), inputs)).sum().backward()
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+    assert model.weight.grad is not None
+    return model.weight.grad.flatten().tolist()
 
 
 def launcher_environment() -> dict[str, str]:

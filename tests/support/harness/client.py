@@ -137,13 +137,7 @@ class RankServer:
         with theirs, (folder / "server.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "harness.server", str(theirs.fileno())],
-                # one thread each, so that none is running when it forks
-                env=os.environ
-                | {
-                    "PYTHONPATH": os.pathsep.join(sys.path),
-                    "OMP_NUM_THREADS": "1",
-                    "OPENBLAS_NUM_THREADS": "1",
-                },
+                env=os.environ | SINGLE_THREADED | {"PYTHONPATH": os.pathsep.join(sys.path)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

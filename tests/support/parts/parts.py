@@ -119,6 +119,16 @@ class Net(nn.Module):
         return self.second(self.dropout(torch.tanh(self.norm(self.first(inputs)))))
 
 
+@register("model", "slow_net")
+class SlowNet(Net):
+    """Takes a minute to build."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        print("building slowly", file=sys.stderr, flush=True)
+        time.sleep(60)
+
+
 @register("model", "bigrams")
 class Bigrams(nn.Module):
     """Logits (N, T, vocabulary) from the token alone, in float64."""

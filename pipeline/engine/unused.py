@@ -1,0 +1,71 @@
+"""Parameters that no loss depends on: with several ranks their gradients, and others', are never joined.
+
+DDP joins gradients in buckets, and one that waits for a missing gradient is left out without a word:
+the ranks drift apart in that very step, and DDP complains at the next one, by number. So it is looked
+for before the update, and reported by name.
+"""
+
+from __future__ import annotations
+
+import re
+
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from pipeline.errors import ComponentError
+
+_COMPLAINT = "Expected to have finished reduction in the prior iteration"
+_SHOWN = 8
+
+
+class Unused:
+    """Finds the parameters of a module in training that its loss did not depend on.
+
+    Only a module in DDP is watched, and only where DDP was not told to expect such parameters.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        watched = (
+            isinstance(module, DistributedDataParallel)
+            and not module.find_unused_parameters
+            and not module.static_graph
+        )
+        inner = module.module if isinstance(module, DistributedDataParallel) else module
+        self._parameters: list[Tensor] = [p for p in inner.parameters() if p.requires_grad] if watched else []
+        self._names = [_own_name(name) for name, p in inner.named_parameters() if p.requires_grad]
+
+    def check(self) -> None:
+        """Look at the gradients after a backward pass.
+
+        Raises:
+            ComponentError: naming the parameters without one.
+        """
+        missing = [at for at, parameter in enumerate(self._parameters) if parameter.grad is None]
+        if missing:
+            raise self._error(missing)
+
+    def explained(self, error: RuntimeError) -> ComponentError | None:
+        """DDP's complaint with names in place of numbers; None: the error is another one.
+
+        It comes where a parameter is used in some microbatches of a step, but not in the last.
+        """
+        if _COMPLAINT not in str(error):
+            return None
+        numbers = re.search(r"did not receive grad for rank \d+:((?: \d+)+)", str(error))
+        return self._error([int(number) for number in numbers[1].split()] if numbers else [])
+
+    def _error(self, missing: list[int]) -> ComponentError:
+        names = [self._names[at] for at in missing]
+        shown = ", ".join(names[:_SHOWN]) + (
+            f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        )
+        return ComponentError(
+            f"the loss does not depend on {shown or 'some parameters'}, so the gradients cannot be joined "
+            "over the ranks; use these parameters in every batch, name them in model.freeze, or set "
+            "distributed.find_unused_parameters = true"
+        )
+
+
+def _own_name(name: str) -> str:
+    """The model's parameters by their own names, an objective's as ``objective.NAME``."""
+    return name.removeprefix("model.")
