@@ -35,7 +35,7 @@ class Comparison:
 
     @property
     def ratios(self) -> list[float]:
-        """Steps per second, engine over loop, of each round: what slows the machine for a while slows both."""
+        """Engine over loop in steps per second: what slows the machine for a whole round slows both."""
         pairs = zip(self.engine, self.loop, strict=True)
         return [engine.steps_per_second / loop.steps_per_second for engine, loop in pairs]
 

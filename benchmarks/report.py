@@ -32,8 +32,8 @@ def page(comparisons: Sequence[Comparison], *, rounds: int, quick: bool) -> str:
         f"torch {torch.__version__}",
         f"- rounds: {rounds}{' (quick: a look, not a measurement)' if quick else ''}",
         "",
-        "| workload | ranks | loop, steps/s | engine, steps/s | ratio | lowest and highest | loop, CPU us/step "
-        "| engine, CPU us/step |",
+        "| workload | ranks | loop, steps/s | engine, steps/s | ratio | lowest and highest "
+        "| loop, CPU us/step | engine, CPU us/step |",
         "|---|---|---|---|---|---|---|---|",
         *map(_row, comparisons),
     ]

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pipeline.cli.output import CONFIG_ERROR, FAILED
-from pipeline.errors import ConfigError, RunError
+from pipeline.cli.output import status_of
+from pipeline.errors import RunError
 
 if TYPE_CHECKING:
     from torch.distributed import Store  # type: ignore[attr-defined]
@@ -33,8 +33,7 @@ def tell_choice(store: Store | None, world_size: int, decide: Callable[[], str])
     try:
         text = decide()
     except BaseException as error:
-        status = CONFIG_ERROR if isinstance(error, ConfigError) else FAILED
-        store.set(_KEY, f"{_REFUSED}{status}")
+        store.set(_KEY, f"{_REFUSED}{status_of(error)}")
         _await_answers(store, world_size)
         raise
     store.set(_KEY, text)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pipeline.cli.changes import accepted_changes
 from pipeline.cli.loading import Loaded
+from pipeline.cli.naming import named_run, parse_parent
 from pipeline.cli.records import new_record, next_attempt
 from pipeline.config.config import identity, to_toml
 from pipeline.errors import RunError
@@ -20,7 +21,7 @@ from pipeline.runs import metric_log
 from pipeline.runs.checkpoints import Checkpoint
 from pipeline.runs.create import create, replace_config
 from pipeline.runs.layout import RunFolder
-from pipeline.runs.listing import find_run, newest_of_identity
+from pipeline.runs.listing import newest_of_identity
 from pipeline.runs.liveness import status_now
 from pipeline.runs.record import Parent, read, write
 from pipeline.runs.store import CheckpointStore
@@ -85,7 +86,7 @@ def _to_resume(loaded: Loaded, wish: Wish, say: Say) -> RunFolder | None:
     if not wish.resume:
         return None
     if wish.resume_run is not None:
-        return find_run(wish.runs_dir, wish.resume_run)
+        return named_run(wish.runs_dir, wish.resume_run)
     own = identity(loaded.config, drawn_seed=loaded.config.plan.seed is None)
     row = newest_of_identity(wish.runs_dir, own)
     if row is None:
@@ -180,14 +181,3 @@ def _newest_checkpoint(folder: RunFolder, say: Say) -> Checkpoint | None:
             f"{folder.path} has no sound checkpoint left; start a new run, or put a sound one back"
         )
     return newest
-
-
-def parse_parent(text: str, runs_dir: Path) -> tuple[RunFolder, Checkpoint | None]:
-    """``RUN`` or ``RUN@CHECKPOINT``.
-
-    Raises:
-        RunError, CheckpointError: if there is no such run or checkpoint.
-    """
-    run, at, name = text.partition("@")
-    folder = find_run(runs_dir, run)
-    return folder, CheckpointStore(folder.checkpoints).resolve(name) if at else None

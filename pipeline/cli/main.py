@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 import click
+
+from pipeline.cli.output import let_rank_0_speak
 
 _COMMANDS = {
     "run": "Train.",
@@ -28,6 +31,13 @@ class _LazyGroup(click.Group):
             return None
         command: click.Command = import_module(f"pipeline.cli.{cmd_name}").command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError:
+            let_rank_0_speak()
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

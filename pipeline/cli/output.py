@@ -11,12 +11,21 @@ from typing import NoReturn
 
 import click
 
-from pipeline.errors import ConfigError, PipelineError
+from pipeline.errors import ConfigError, PipelineError, RunError
 
 CONFIG_ERROR = 2
 FAILED = 1
 
 _ENDED_BY_RANK_0 = 10.0  # seconds that other ranks wait for the launcher to end them
+
+
+class NotThereError(RunError):
+    """The command line names a run or a checkpoint that is not there: a usage error."""
+
+
+def status_of(error: BaseException, other: int = FAILED) -> int:
+    """The exit status that an error calls for: 2 where the config or the command line is wrong."""
+    return CONFIG_ERROR if isinstance(error, ConfigError | NotThereError) else other
 
 
 def say(line: str) -> None:
@@ -41,7 +50,7 @@ def shown_errors(status: int = FAILED) -> Iterator[None]:
     except ConfigError as error:
         leave_with(str(error), CONFIG_ERROR)
     except PipelineError as error:
-        leave_with(f"error: {error}", status)
+        leave_with(f"error: {error}", status_of(error, status))
 
 
 def leave_with(message: str, status: int) -> NoReturn:
@@ -51,10 +60,15 @@ def leave_with(message: str, status: int) -> NoReturn:
     the others; were another to leave first, the launcher could end rank 0 before it has spoken. One
     that nobody ends has an error of its own, and prints it.
     """
-    if not is_main_rank():
-        try:
-            time.sleep(_ENDED_BY_RANK_0)
-        except SystemExit:
-            sys.exit(status)
+    try:
+        let_rank_0_speak()
+    except SystemExit:
+        sys.exit(status)
     say(message)
     sys.exit(status)
+
+
+def let_rank_0_speak() -> None:
+    """On other ranks, wait to be ended by the launcher, as it does when rank 0 leaves."""
+    if not is_main_rank():
+        time.sleep(_ENDED_BY_RANK_0)

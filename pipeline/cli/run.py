@@ -97,9 +97,9 @@ def _config_path(config: Path | None, resume: str | None, parent: str | None, ru
     """The file to read: the user's, or the one of the run that is gone on with or started from."""
     if config is not None:
         return config
-    from pipeline.runs.listing import find_run
+    from pipeline.cli.naming import named_run
 
-    return find_run(runs_dir, (parent or resume or "").partition("@")[0]).config
+    return named_run(runs_dir, (parent or resume or "").partition("@")[0]).config
 
 
 def _load(path: Path, sets: Sequence[str], unsets: Sequence[str], name: str | None) -> Loaded:

@@ -219,7 +219,7 @@ def rows_under(page: Path, heading: str) -> list[list[str]]:
     (section,) = [
         part
         for part in re.split(r"^#+ ", page.read_text(), flags=re.MULTILINE)
-        if part.splitlines()[0].strip("`") == heading
+        if part.partition("\n")[0].strip("`") == heading
     ]
     lines = [line for line in section.split("\n|", 1)[1].split("\n\n")[0].splitlines()][2:]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))] for line in lines]

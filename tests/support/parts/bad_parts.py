@@ -136,7 +136,7 @@ class Together(Hook):
     ranks = "all"
 
     def on_step_end(self, run):
-        raise ValueError(f"broken on rank {os.environ.get('RANK', 0)}")
+        raise ValueError(f"broken on rank {os.environ.get('RANK')}")
 
 
 @register("dataset", "stream")
