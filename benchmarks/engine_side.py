@@ -8,7 +8,7 @@ from typing import Any
 import tomli_w
 from torch.utils.data import TensorDataset
 
-from benchmarks.meter import Meter
+from benchmarks.meter import WINDOW, Meter
 from benchmarks.workloads import WORKLOADS, Workload, make_rows
 from pipeline import Hook, Run, register
 
@@ -26,17 +26,12 @@ def write_config(workload: Workload, world_size: int, folder: Path, output: Path
         "train": {
             "steps": workload.total_steps,
             "global_batch_size": workload.batch_per_rank * world_size,
+            "log_every": f"{WINDOW} steps",
             "evaluate_every": "never",
         },
         "loader": {"drop_last": True},
         "distributed": {"device": "cpu", "threads": 1},
-        "hooks": {
-            "meter": {
-                "warm_steps": workload.warm_steps,
-                "steps": workload.steps,
-                "output": str(output),
-            }
-        },
+        "hooks": {"meter": {"warm_steps": workload.warm_steps, "output": str(output)}},
     }
     path = folder / f"{workload.name}.toml"
     path.write_text(tomli_w.dumps(tree))
@@ -55,13 +50,12 @@ class MeterHook(Hook):
 
     ranks = "all"
 
-    def __init__(self, warm_steps: int, steps: int, output: Path) -> None:
+    def __init__(self, warm_steps: int, output: Path) -> None:
         self._warm_steps = warm_steps
-        self._steps = steps
         self._output = output
 
     def on_run_start(self, run: Run) -> None:
-        self._meter = Meter(run.optimizer, self._warm_steps, self._steps)
+        self._meter = Meter(run.optimizer, self._warm_steps)
 
     def on_run_end(self, run: Run) -> None:
         if run.world.rank == 0:

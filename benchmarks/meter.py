@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from torch.optim import Optimizer
+
+WINDOW = 50
+"""Steps."""
 
 
 @dataclass(frozen=True)
@@ -27,24 +32,28 @@ class Speed:
 class Meter:
     """Times the steps after the first ``warm_steps`` of an optimizer, without start-up.
 
+    The speed is that of the median window of 50 steps, which is as often as either side writes its loss:
+    a window holds all that recurs, and one that another process disturbed does not count.
     Hung into the optimizer itself, so that either side pays the same for it.
     """
 
-    def __init__(self, optimizer: Optimizer, warm_steps: int, steps: int) -> None:
-        self._step = 0
-        self._first = warm_steps
-        self._last = warm_steps + steps
-        self._moments: list[tuple[float, float]] = []
+    def __init__(self, optimizer: Optimizer, warm_steps: int) -> None:
+        self._step = -warm_steps
+        self._wall: list[float] = []
+        self._cpu: list[float] = []
         optimizer.register_step_post_hook(self._tick)
 
     def _tick(self, *_: Any) -> None:
         self._step += 1
-        if self._step in (self._first, self._last):
-            self._moments.append((time.perf_counter(), time.process_time()))
+        if self._step >= 0 and self._step % WINDOW == 0:
+            self._wall.append(time.perf_counter())
+            self._cpu.append(time.process_time())
 
     def write(self, path: Path) -> None:
         """Write the ``Speed`` as JSON."""
-        (wall_begin, cpu_begin), (wall_end, cpu_end) = self._moments
-        steps = self._last - self._first
-        speed = Speed(steps / (wall_end - wall_begin), 1e6 * (cpu_end - cpu_begin) / steps)
+        speed = Speed(WINDOW / _median_window(self._wall), 1e6 * _median_window(self._cpu) / WINDOW)
         path.write_text(json.dumps(asdict(speed)))
+
+
+def _median_window(moments: list[float]) -> float:
+    return median(end - begin for begin, end in pairwise(moments))

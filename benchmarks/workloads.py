@@ -69,7 +69,7 @@ CONV = Workload(
     batch_per_rank=32,
     learning_rate=0.01,
     warm_steps=10,
-    steps=100,
+    steps=200,
 )
 
 WORKLOADS = {workload.name: workload for workload in (MLP, LINEAR, CONV)}
@@ -86,4 +86,4 @@ def make_rows(workload: Workload) -> TensorDataset:
 
 def scaled(workload: Workload, scale: float) -> Workload:
     """The workload with fewer steps on the clock, or more."""
-    return replace(workload, steps=max(1, round(workload.steps * scale)))
+    return replace(workload, steps=max(100, round(workload.steps * scale)))

@@ -48,6 +48,10 @@ class TrainSettings:
     stop_signals: tuple[Literal["TERM", "INT", "USR1", "USR2", "HUP"], ...] = ("TERM", "INT")
     """Signals that end the run after a checkpoint, with exit status 75."""
 
+    def total_steps(self, steps_per_epoch: int) -> int:
+        """Optimizer steps of the whole run."""
+        return self.steps if self.steps is not None else (self.epochs or 0) * steps_per_epoch
+
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderSettings:

@@ -84,14 +84,16 @@ def _run(
 ) -> Result:
     """Join the other ranks, train, and record the end, whatever it is."""
     position = Position()
+    parts = experiment.parts()
 
     def record(failure: Failure) -> None:
         finish(folder, "failed", steps=failure.step, failure=failure)
 
     try:
         with (
+            blamed(parts, world, position, None, signals),  # the joining itself may fail
             joined(experiment.distributed, world, store, signals, record) as ranks,
-            blamed(experiment.parts(), world, position, ranks.watch, signals),
+            blamed(parts, world, position, ranks.watch, signals),
         ):
             result = train(
                 experiment,

@@ -81,7 +81,7 @@ def blamed(
     """
     try:
         yield
-    except EarlyStop:
+    except (EarlyStop, RunFailedError):
         raise
     except BaseException as error:
         signals.phase = Phase.ENDING  # the launcher may end this rank now, which is to speak first
@@ -97,8 +97,10 @@ def fail(failed: RunFailedError) -> NoReturn:
 
         handler = get_error_handler()
         handler.initialize()
-        # Not the error itself: its own __str__, which the handler calls, may fail.
-        handler.record_exception(RunError(f"{failed.failure.type}: {failed.failure.message}"))
+        try:  # not the error itself: its own __str__ may fail, and its traceback is shown once, below
+            raise RunError(f"{failed.failure.type}: {failed.failure.message}") from None
+        except RunError as brief:
+            handler.record_exception(brief)  # with the traceback of what is being handled just now
         say(f"error: {failed}")
     for child in multiprocessing.active_children():
         child.kill()

@@ -7,6 +7,7 @@ ever wait for.
 from __future__ import annotations
 
 import gc
+import time
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -15,8 +16,12 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import PrefixStore, Store, rendezvous  # type: ignore[attr-defined]
 
+from pipeline.api.duration import format_duration
 from pipeline.api.settings import DistributedSettings
 from pipeline.engine.world import World
+from pipeline.errors import RunError
+
+_POLL = 0.01  # seconds
 
 
 class Group(Protocol):
@@ -47,6 +52,10 @@ class Group(Protocol):
 
     def barrier(self) -> None: ...
 
+    def await_built(self) -> None:
+        """Wait until every rank has built its components, which may take longer than a collective may."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -73,6 +82,9 @@ class Alone:
     def barrier(self) -> None:
         return None
 
+    def await_built(self) -> None:
+        return None
+
     def close(self) -> None:
         return None
 
@@ -96,6 +108,8 @@ class ProcessGroup:
         )
         self._device = world.device if backend == "nccl" else torch.device("cpu")
         self._rank = world.rank
+        self._store = store
+        self._prepare_timeout = settings.prepare_timeout
         self.world_size = world.world_size
 
     def all_gather(self, packed: Tensor) -> list[Tensor]:
@@ -125,6 +139,23 @@ class ProcessGroup:
 
     def barrier(self) -> None:
         dist.barrier()
+
+    def await_built(self) -> None:
+        """Through the store, whose answers can be waited for with signals handled in between.
+
+        Raises:
+            RunError: naming the ranks that have not built theirs within ``prepare_timeout``.
+        """
+        deadline = time.monotonic() + self._prepare_timeout.total_seconds()
+        self._store.set(f"built/{self._rank}", "yes")
+        waiting = [rank for rank in range(self.world_size) if rank != self._rank]
+        while waiting := [rank for rank in waiting if not self._store.check([f"built/{rank}"])]:
+            if time.monotonic() > deadline:
+                raise RunError(
+                    f"ranks {waiting} have not built their components within distributed.prepare_timeout = "
+                    f'"{format_duration(self._prepare_timeout)}"; look into their logs, or raise it'
+                )
+            time.sleep(_POLL)
 
     def close(self) -> None:
         """Leave together; DDP's reducer must be gone by now, or gloo's threads can deadlock with it."""

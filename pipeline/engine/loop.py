@@ -78,7 +78,7 @@ class Loop:
             position.next_epoch()
         if position.step_in_epoch == 0:
             self.hooks.call("on_epoch_start")
-        shares = self.assembly.train_reader.epoch(position.epoch, position.step_in_epoch)
+        shares = self.assembly.data.train.epoch(position.epoch, position.step_in_epoch)
         while position.step_in_epoch < self.assembly.steps_per_epoch:
             if position.step == self.assembly.total_steps or self._ends:
                 return

@@ -15,18 +15,14 @@ import torch
 from numpy.typing import NDArray
 
 from pipeline.engine import random_state
-from pipeline.engine.assembly import (
-    Builder,
-    build_reader,
-    build_step_module,
-    check_dataset,
-    evaluation_reader,
-)
+from pipeline.engine.builder import Builder
 from pipeline.engine.checkpoint import Checkpoint, restore_modules
+from pipeline.engine.data import build_dataset, build_reader, evaluation_reader
 from pipeline.engine.dealing import Dealing
 from pipeline.engine.evaluate import Evaluator, evaluating
 from pipeline.engine.experiment import Experiment
 from pipeline.engine.group import Group
+from pipeline.engine.modules import pair
 from pipeline.engine.position import Position
 from pipeline.engine.predictions import Batch, Predictions, batch_of, joined
 from pipeline.engine.step_module import StepModule, to_device
@@ -64,7 +60,7 @@ def evaluate(bench: Bench) -> dict[str, float]:
     experiment, world = bench.experiment, bench.world
     builder = Builder(experiment.seed, bench.position)
     names = [name for name in experiment.datasets if name != "train"]
-    datasets = {name: _dataset(builder, experiment, name) for name in names}
+    datasets = {name: build_dataset(builder, experiment.datasets[name]) for name in names}
     evaluator = Evaluator(
         step_module=_restored(builder, bench),
         readers={
@@ -76,7 +72,10 @@ def evaluate(bench: Bench) -> dict[str, float]:
         on_phase=bench.position.set_phase,
     )
     with _as_in_training(bench):
-        return evaluator.run(bench.epoch)
+        values = evaluator.run(bench.epoch)
+    for reader in evaluator.readers.values():
+        reader.close()
+    return values
 
 
 def predict(bench: Bench, dataset: str) -> Predictions | None:
@@ -91,7 +90,7 @@ def predict(bench: Bench, dataset: str) -> Predictions | None:
         ComponentError: if the objective gives no predictions (n, ...) for a batch of n; and as ``evaluate``.
     """
     builder = Builder(bench.experiment.seed, bench.position)
-    samples = _dataset(builder, bench.experiment, dataset)
+    samples = build_dataset(builder, bench.experiment.datasets[dataset])
     step_module = _restored(builder, bench)
     with torch.no_grad(), random_state.preserved(), evaluating(step_module):
         batches = list(_batches(bench, dataset, samples, step_module))
@@ -137,19 +136,13 @@ def _batches(bench: Bench, name: str, samples: Any, step_module: StepModule) -> 
         random_state.seed_all(experiment.seed, "predict", name, int(indices[0]))
         bench.position.set_phase("objective")
         yield batch_of(indices, step_module.outcome(batch), str(experiment.objective))
-
-
-def _dataset(builder: Builder, experiment: Experiment, name: str) -> Any:
-    part = experiment.datasets[name]
-    dataset = builder.build(part)
-    check_dataset(dataset, part)
-    return dataset
+    reader.close()
 
 
 def _restored(builder: Builder, bench: Bench) -> StepModule:
     """Model and objective as the checkpoint has them."""
     model = builder.build(bench.experiment.model)
-    step_module = build_step_module(builder, bench.experiment, model, bench.world)
+    step_module = pair(builder, bench.experiment, model, bench.world)
     bench.position.set_phase("restoring a checkpoint")
     restore_modules(step_module, bench.checkpoint)
     bench.position.load_state_dict(bench.checkpoint.state["position"])

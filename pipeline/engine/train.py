@@ -109,7 +109,7 @@ def train(
             raise
         finally:
             signals.phase = Phase.ENDING
-    assembly.close()
+    assembly.data.close()
     position.set_phase("the end of the run")
     reason = loop.stop_reason or ""
     if loop.stopped_by_signal:
@@ -148,7 +148,7 @@ def _updater(assembly: Assembly, group: Group, world: World, state: RunState) ->
 def _evaluator(assembly: Assembly, group: Group, world: World, position: Position) -> Evaluator:
     return Evaluator(
         step_module=assembly.step_module,
-        readers=assembly.eval_readers,
+        readers=assembly.data.evaluation,
         metrics=assembly.metrics,
         group=group,
         device=world.device,

@@ -54,12 +54,12 @@ class Updater:
         """What the first group's last update was made with."""
         self._parameters = [p for p in self.module.parameters() if p.requires_grad]
         self._unused = Unused(self.module)
+        self._looked = False
 
     def step(self, share: Share) -> bool:
         """Take one optimizer step on this rank's share; False where the scaler skipped it."""
         weight = self._gradients(share)
-        self.on_phase("model")
-        self._unused.check()
+        self._look_for_unused()
         if self.scaler is not None:
             self.scaler.unscale_(self.optimizer)
         if weight is not None:
@@ -101,6 +101,7 @@ class Updater:
             loss, weight = self.module(batch)
         except RuntimeError as error:
             if explained := self._unused.explained(error):
+                self.on_phase("model")
                 raise explained from error
             raise
         self._agree_on_weights(weight is not None)
@@ -152,6 +153,14 @@ class Updater:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         return self._stepped
+
+    def _look_for_unused(self) -> None:
+        """In the first step, by name; a parameter that goes unused later is DDP's to notice."""
+        if self._looked:
+            return
+        self._looked = True
+        self.on_phase("model")
+        self._unused.check()
 
     def _note_step(self, *_: Any) -> None:
         self._stepped = True

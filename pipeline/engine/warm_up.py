@@ -26,7 +26,7 @@ def warm_up(assembly: Assembly, position: Position, world: World) -> None:
     epoch, step = position.epoch, position.step_in_epoch
     if step == assembly.steps_per_epoch:
         epoch, step = epoch + 1, 0
-    batch = to_device(assembly.train_reader.first_microbatch(epoch, step), world.device)
+    batch = to_device(assembly.data.train.first_microbatch(epoch, step), world.device)
     for _ in range(2 if assembly.experiment.distributed.static_graph else 1):
         loss = assembly.module(batch)[0]
         torch.autograd.backward(loss * 0.0)

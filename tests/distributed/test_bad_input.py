@@ -150,8 +150,8 @@ def test_runs_that_are_not_there(command, tmp_path, world_size):
         (["--resume", "dgits"], "the nearest are digits"),
         (["config.toml", "--resume", "dgits"], "the nearest are digits"),
         (["--from", "dgits"], "the nearest are digits"),
-        (["--from", "digits@best"], "best"),
-        (["--from", "digits@step-000003"], "step-000003"),
+        (["--from", "digits@best"], "has no best checkpoint: none was written"),
+        (["--from", "digits@step-000003"], "has no checkpoint step-000003"),
         (["--resume", "./nowhere"], "./nowhere: is no folder"),
     ]:
         ends(command, tmp_path, arguments, world_size=world_size, status=2, once=[says])

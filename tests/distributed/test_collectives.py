@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from runs_of import PARTS, only_run, rows_of, write_config
 
 COUNTER = Path(__file__).parents[1] / "support" / "parts" / "counting.py"
@@ -30,7 +31,9 @@ def test_one_collective_a_report_whatever_the_number_of_metrics(command, tmp_pat
     config = write_config(
         tmp_path,
         components=[str(PARTS), str(COUNTER)],
-        metrics={f"m{number}": {"type": "extremes" if number % 2 else "accuracy"} for number in range(metrics)},
+        metrics={
+            f"m{number}": {"type": "extremes" if number % 2 else "accuracy"} for number in range(metrics)
+        },
         train={"epochs": 2, "global_batch_size": 8, "log_every": "5 steps"},
         hooks={"counting": {}},
     )

@@ -6,6 +6,7 @@ import json
 import time
 
 import pytest
+
 from runs_of import only_run, record_of, rows_of, write_config
 
 PROMPTLY = 20.0  # seconds, against a timeout of 5 minutes; a hang is what it must not be

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from runs_of import only_run, record_of, rows_of, state_of, write_config
 
 WHOLE_RUN = """\

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections import Counter
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
-from runs_of import only_run, rows_of, weights_of, write_config
+from pipeline import EpochSampler
+from pipeline.engine.random_state import preserved, seed_all
+from runs_of import PARTS, only_run, rows_of, weights_of, write_config
 
 KEEP_ALL = {"checkpoint": {"every": "1 epoch", "keep_last": 9}}
 
@@ -79,6 +83,9 @@ def test_tokens_count_the_same_in_any_arrangement(command, tmp_path):
             hooks=KEEP_ALL,
         )
     whole = trained(command, tmp_path / "None", 1, configs[None])
+    with preserved():
+        expected = plain_token_mean(steps=15, batch=4)
+    assert_close(weights_of(whole), expected, 1e-10)
     for limit, config in configs.items():
         for size in (1, 2, 3):
             other = (
@@ -86,6 +93,27 @@ def test_tokens_count_the_same_in_any_arrangement(command, tmp_path):
             )
             assert_close(weights_of(whole), weights_of(other), 1e-10)
             assert rows_of(other)[-1] == pytest.approx(rows_of(whole)[-1], abs=1e-9)
+
+
+def plain_token_mean(steps, batch):
+    """One process, the mean over the counted tokens of each whole batch, in plain torch."""
+    parts = load_parts()
+    seed_all(11, "build", "model")
+    model = parts.Bigrams()
+    data = parts.Sequences(20)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    sampler = EpochSampler(20, seed=11, rank=0, world_size=1, global_batch_size=batch)
+    for step in range(steps):
+        epoch, number = divmod(step, len(sampler))
+        if number == 0:
+            sampler.set_epoch(epoch)
+            batches = iter(sampler)
+        indices = next(batches)
+        optimizer.zero_grad()
+        logits = model(data.tokens[indices])
+        cross_entropy(logits.flatten(0, 1), data.targets[indices].flatten(), ignore_index=-100).backward()
+        optimizer.step()
+    return model.state_dict()
 
 
 @pytest.mark.parametrize("world_size", [1, 2])
@@ -193,6 +221,33 @@ def test_batch_norm_statistics_are_one_value_in_evaluation_and_checkpoint(comman
         assert again["eval/accuracy"] == logged["eval/accuracy"]
 
 
+def test_an_evaluation_is_that_of_the_model_in_evaluation_mode(command, tmp_path):
+    """The logged values are those of plain torch: no dropout, running statistics, every sample once."""
+    config = write_config(
+        tmp_path,
+        model={"type": "net", "dropout": 0.5, "batch_norm": True},
+        hooks={"checkpoint": {"every": "1 epoch"}},
+    )
+    folder = trained(command, tmp_path, 2, config)
+    parts = load_parts()
+    model = parts.Net(dropout=0.5, batch_norm=True).eval()
+    model.load_state_dict(weights_of(folder))  # strictly: CKP-15, the bare model's names
+    points = parts.Points(23)
+    with torch.no_grad():
+        logits = model(points.inputs)
+    row = [row for row in rows_of(folder) if "eval/loss" in row][-1]
+    loss = cross_entropy(logits.double(), points.labels).item()
+    assert row["eval/loss"] == pytest.approx(loss, abs=1e-6)
+    assert row["eval/accuracy"] == (logits.argmax(1) == points.labels).sum().item() / 23
+
+
+def load_parts():
+    spec = importlib.util.spec_from_file_location("parts", PARTS)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def test_evaluating_and_logging_do_not_change_training(command, tmp_path):
     """CKP-05: with evaluation every step, every epoch and never, the parameters are the same bits."""
     results = []
@@ -203,6 +258,8 @@ def test_evaluating_and_logging_do_not_change_training(command, tmp_path):
         config = write_config(
             tmp_path,
             model={"type": "net", "dropout": 0.3, "batch_norm": True},
+            dataset__eval={"type": "noisy", "length": 7},
+            loader={"sample_seeds": False},  # so that the evaluation data draw from the global generators
             train__evaluate_every=evaluate,
             train__log_every=log,
             distributed__buffers="mean",

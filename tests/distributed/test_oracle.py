@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from harness import process_group
 from runs_of import PARTS, only_run, weights_of, write_config
 

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 import torch
+
 from runs_of import only_run, record_of, rows_of, state_of, weights_of, write_config
 
 STEPS_PER_EPOCH = 5
@@ -14,7 +15,7 @@ HARD = {  # everything that has a state
     "model": {"type": "net", "dropout": 0.2, "batch_norm": True},
     "optimizer": {"type": "adamw", "lr": 0.01},
     "scheduler": {"type": "warmup_cosine", "warmup_steps": 4},
-    "train": {"epochs": 3, "global_batch_size": 8, "log_every": "2 steps", "clip_grad_norm": 1.0},
+    "train": {"epochs": 3, "global_batch_size": 8, "log_every": "3 steps", "clip_grad_norm": 1.0},
 }
 HOOKS = {
     "journal": {},
@@ -148,7 +149,9 @@ def test_changes_are_listed_and_refused_or_taken(command, tmp_path):
     runs = ["--runs-dir", tmp_path / "runs"]
     command(1, ["run", config, *runs, "--set", "hooks.killer={step=7}"], launcher=False).wait()
     folder = only_run(tmp_path / "runs")
-    job = command(2, ["run", config, "--resume", folder, *runs, "--set", "model.width=9", "--set", "optimizer.lr=0.01"])
+    job = command(
+        2, ["run", config, "--resume", folder, *runs, "--set", "model.width=9", "--set", "optimizer.lr=0.01"]
+    )
     assert job.wait() == [2, 2], job.report()
     assert "model.width" in job.stderr(0) and "refused" in job.stderr(0)
     assert "optimizer.lr: was 0.1, is 0.01: wants --accept-changes" in job.stderr(0)
@@ -183,4 +186,6 @@ def test_a_run_killed_before_its_first_checkpoint_starts_over(command, tmp_path)
     job = command(2, ["run", config, *runs, "--resume"])
     finished(job, 2)
     assert "from its beginning" in job.stderr(0)
-    assert [row["step"] for row in rows_of(only_run(tmp_path / "runs")) if "train/loss" in row] == list(range(1, 16))
+    assert [row["step"] for row in rows_of(only_run(tmp_path / "runs")) if "train/loss" in row] == list(
+        range(1, 16)
+    )

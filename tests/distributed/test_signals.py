@@ -7,6 +7,7 @@ import time
 
 import pytest
 import torch
+
 from runs_of import only_run, record_of, rows_of, weights_of, write_config
 
 SLOW = {"slow": {"seconds": 0.02}, "journal": {}}
@@ -85,7 +86,12 @@ def test_a_second_signal_ends_at_once(command, tmp_path):
 
 
 def test_stopped_at_two_points_equals_never_stopped(command, tmp_path):
-    config = write_config(tmp_path, model={"type": "net", "dropout": 0.3}, train__epochs=8, hooks=SLOW | {"checkpoint": {"every": "1 epoch"}})
+    config = write_config(
+        tmp_path,
+        model={"type": "net", "dropout": 0.3},
+        train__epochs=8,
+        hooks=SLOW | {"checkpoint": {"every": "1 epoch"}},
+    )
     runs = ["--runs-dir", tmp_path / "runs"]
     for _ in range(2):
         job = command(2, ["run", config, *runs, "--resume"])

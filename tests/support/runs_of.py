@@ -30,7 +30,7 @@ BASE: dict[str, Any] = {
 
 
 def write_config(folder: Path, *, base: Mapping[str, Any] = BASE, **changes: Any) -> Path:
-    """A config in ``folder``: the base with whole keys replaced, ``section__key`` reaching inside; None removes."""
+    """A config in ``folder``: the base with keys replaced, ``section__key`` inside one; None removes."""
     tree: dict[str, Any] = copy.deepcopy(dict(base))
     for name, value in changes.items():
         *sections, key = name.split("__")

@@ -26,7 +26,7 @@ COLLECTIVES = (
 
 @register("hook", "counting")
 class Counting(Hook):
-    """Writes {"step": .., "calls": {name: number}} after every step; the outermost call counts, not its parts."""
+    """Writes {"step": .., "calls": {name: number}} after every step; a call inside another is not counted."""
 
     ranks = "all"
 

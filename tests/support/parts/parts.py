@@ -57,8 +57,17 @@ class Recorded(Points):
         return super().__getitem__(index)
 
     def _write(self, row: dict[str, object]) -> None:
-        with (self.folder / f"rank-{os.environ.get('RANK', 0)}.jsonl").open("a") as file:
+        with (self.folder / f"rank-{os.environ.get('RANK', '0')}.jsonl").open("a") as file:
             file.write(json.dumps(row) + "\n")
+
+
+@register("dataset", "noisy")
+class Noisy(Points):
+    """Adds noise from torch's global generator to every sample."""
+
+    def __getitem__(self, index: int):
+        inputs, label = super().__getitem__(index)
+        return inputs + torch.randn(inputs.shape), label
 
 
 @register("dataset", "sequences")
