@@ -16,9 +16,9 @@ HEAD = """\
 
 Written by `make bench`. Each round runs both sides one after the other, each in fresh processes; the ratio is
 the median over the rounds of engine / loop, so 1.00 is the speed of the loop in `benchmarks/loop_side.py`.
-Start-up is not on the clock, and a speed is that of the median 50 steps. One thread per rank; several ranks
-are started by torchrun. The CPU columns are the processor time of a step on rank 0, all its threads, waiting
-for other ranks included.
+Start-up is not on the clock, and a speed is that of the fastest tenth of all windows of 50 steps, which no
+other process has disturbed. One thread per rank; several ranks are started by torchrun. The CPU columns are
+the processor time of a step on rank 0, all its threads, waiting for other ranks included.
 """
 
 

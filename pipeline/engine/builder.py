@@ -18,6 +18,10 @@ class Builder:
 
     def build(self, part: Part, *arguments: Any, **by_name: Any) -> Any:
         """Build a part; its key is the phase that a failure is reported in."""
-        self._position.set_phase(part.key)
+        self.at_work(part.key)
         random_state.seed_all(self._seed, "build", part.key)
         return part.build(*arguments, **by_name)
+
+    def at_work(self, phase: str) -> None:
+        """Say what a failure is to be reported in: a part's key, or an activity between two parts."""
+        self._position.set_phase(phase)

@@ -42,6 +42,7 @@ def build_data(builder: Builder, experiment: Experiment, world: World, group: Gr
     # The seed itself: the default order is that of EpochSampler(seed=seed), and `torch`'s that of torch.
     sampler = builder.build(experiment.sampler, datasets["train"], seed=experiment.seed)
     order = as_order(sampler, group, derive_seed(experiment.seed, "sampler"), experiment.sampler)
+    builder.at_work("dealing the samples")
     dealing = _train_dealing(experiment, order)
     return Data(
         train=build_reader(experiment, world, "train", datasets["train"], order, dealing),

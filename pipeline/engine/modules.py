@@ -32,6 +32,7 @@ def build_modules(
     if experiment.train.sync_batchnorm:
         model = _sync_batchnorm(model, world)
     step_module = pair(builder, experiment, model, world)
+    builder.at_work(experiment.model.key)
     if not any(parameter.requires_grad for parameter in step_module.parameters()):
         raise ComponentError(
             f"{experiment.model} has no parameter to train; expected at least one that model.freeze leaves"
