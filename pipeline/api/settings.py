@@ -36,7 +36,9 @@ class TrainSettings:
     clip_grad_norm: Annotated[float, Gt(0)] | None = None
     """Clip the reduced gradient to this norm, once a step."""
     evaluate_every: Period = Period(1, "epoch")
+    """How often every dataset but train is evaluated."""
     log_every: Period = Period(50, "step")
+    """How often a row of metrics.jsonl is written, with the weighted mean since the last one."""
     compile: bool = False
     """torch.compile the model and the objective."""
     deterministic: bool = True
@@ -68,6 +70,7 @@ class LoaderSettings:
     sample_seeds: bool | Literal["auto"] = "auto"
     """Seed the random generators per sample; auto: map-style datasets without __getitems__."""
     start_method: Literal["fork", "spawn", "forkserver"] = "fork"
+    """How workers are started."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +78,9 @@ class DistributedSettings:
     """The table [distributed]: devices, process group and DistributedDataParallel."""
 
     device: Literal["auto", "cuda", "cpu"] = "auto"
+    """auto: CUDA where torch finds it, one device per local rank."""
     backend: Literal["auto", "nccl", "gloo"] = "auto"
+    """auto: nccl with CUDA, else gloo."""
     timeout: timedelta = timedelta(minutes=10)
     """How long a rank waits for the others in a collective."""
     prepare_timeout: timedelta = timedelta(hours=1)
@@ -87,8 +92,11 @@ class DistributedSettings:
     bucket_cap_mb: Annotated[float, Gt(0)] | None = None
     """DDP's bucket size in MiB; None: torch's default."""
     find_unused_parameters: bool = False
+    """Allow parameters that a batch's loss does not depend on; costs a search in every step."""
     static_graph: bool = False
+    """Promise DDP that every step has the same graph."""
     gradient_as_bucket_view: bool = True
+    """Let gradients live in DDP's buckets, which saves a copy."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -134,7 +134,7 @@ def _go_on(
     record = read(folder)
     if status_now(folder, record) == "running":
         raise RunError(f"{folder.path} is running (process {record.pid} on {record.host}); stop it first")
-    changes = accepted_changes(loaded.config, folder, record.seed, accept=wish.accept_changes, say=say)
+    changes = accepted_changes(loaded, folder, record.seed, accept=wish.accept_changes, say=say)
     if record.status == "completed" and not changes:
         say(f"{folder.path} is complete after {record.steps} steps: nothing to do")
         return Decision(str(folder.path), record.seed, finished=True)

@@ -72,9 +72,9 @@ class Loop:
         return self.stopped_by_signal or self.stop_reason is not None
 
     def _epoch(self) -> None:
-        """Go through an epoch from the position on."""
+        """Go through an epoch from the position on; the position stays at its end until the next begins."""
         position = self.position
-        if position.step_in_epoch == self.assembly.steps_per_epoch:  # resumed exactly at its end
+        if position.step_in_epoch == self.assembly.steps_per_epoch:
             position.next_epoch()
         if position.step_in_epoch == 0:
             self.hooks.call("on_epoch_start")
@@ -91,7 +91,6 @@ class Loop:
                 self.assembly.schedule.after_step()
             position.advance(share.window_size)
             self._after_step()
-        position.next_epoch()
 
     def _after_step(self) -> None:
         """After the update: log, evaluate, hooks in the file's order, and the checkpoint last."""

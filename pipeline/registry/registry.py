@@ -112,6 +112,14 @@ class Registry:
 
         return factory
 
+    def takes(self, plan: ComponentPlan) -> frozenset[str]:
+        """What the engine passes by name because the component's signature has it, as ``total_steps``.
+
+        Raises:
+            ComponentError: if the component cannot be found, loaded or used from a config.
+        """
+        return frozenset(self._loaded_for(plan).schema.signature.by_name)
+
     def provenance(self, plan: ComponentPlan) -> tuple[Provenance, ...]:
         """Where a component and those nested in it come from.
 

@@ -21,7 +21,7 @@ step_end epoch=1 step=5
 step_end epoch=1 step=6
 evaluate_end epoch=1 step=6
 epoch_end epoch=1 step=6
-run_end epoch=2 step=6
+run_end epoch=1 step=6
 """
 
 

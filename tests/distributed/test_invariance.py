@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from pipeline import EpochSampler
 from pipeline.engine.random_state import preserved, seed_all
-from runs_of import PARTS, only_run, rows_of, weights_of, write_config
+from runs_of import PARTS, only_run, rows_of, state_of, weights_of, write_config
 
 KEEP_ALL = {"checkpoint": {"every": "1 epoch", "keep_last": 9}}
 
@@ -268,3 +268,54 @@ def test_evaluating_and_logging_do_not_change_training(command, tmp_path):
         results.append(weights_of(trained(command, tmp_path / str(number), 2, config)))
     for other in results[1:]:
         assert_close(results[0], other, 0)
+
+
+@pytest.mark.parametrize(("world_size", "limit"), [(1, None), (2, None), (2, 2), (3, 1)])
+def test_the_schedule_runs_by_optimizer_steps(command, tmp_path, world_size, limit):
+    """ACC-05: the rate of every step is the closed form's, at any world size and accumulation."""
+    config = write_config(
+        tmp_path,
+        scheduler={"type": "warmup_linear", "warmup_steps": 4},
+        train__max_microbatch_size=limit,
+    )
+    rates = [row["lr"] for row in rows_of(trained(command, tmp_path, world_size, config)) if "lr" in row]
+    warm_up = [0.1 * (step + 1) / 5 for step in range(4)]
+    decay = [0.1 * (1 - step / 11) for step in range(11)]
+    assert rates == pytest.approx(warm_up + decay, abs=1e-12)
+
+
+def test_a_scheduler_by_epochs_and_one_by_a_metric(command, tmp_path):
+    """CKP-14: stepped at epochs' ends, or after each evaluation with the value it monitors."""
+    by_epoch = write_config(tmp_path, scheduler={"type": "step_lr", "step_size": 1, "interval": "epoch"})
+    rows = rows_of(trained(command, tmp_path, 2, by_epoch))
+    assert [row["lr"] for row in rows if "lr" in row] == pytest.approx([0.1] * 5 + [0.01] * 5 + [0.001] * 5)
+    (tmp_path / "metric").mkdir()
+    by_metric = write_config(
+        tmp_path,
+        optimizer={"type": "sgd", "lr": 1e-9},  # nothing gets better
+        scheduler={
+            "type": "reduce_lr_on_plateau",
+            "monitor": "eval/accuracy",
+            "mode": "max",
+            "patience": 0,
+            "eps": 0.0,
+        },
+    )
+    rows = rows_of(trained(command, tmp_path / "metric", 2, by_metric))
+    assert [row["lr"] for row in rows if "lr" in row] == pytest.approx([1e-9] * 10 + [1e-10] * 5)
+
+
+def test_fp16_scales_and_skips_on_all_ranks_together(command, tmp_path):
+    """ACC-04: an overflowing first scale is skipped by both ranks, the schedule waits, training goes on."""
+    config = write_config(
+        tmp_path,
+        scheduler={"type": "warmup_linear", "warmup_steps": 4},
+        train__precision="fp16",
+        train__clip_grad_norm=1.0,
+        hooks={"checkpoint": {"every": "1 epoch"}},
+    )
+    folder = trained(command, tmp_path, 2, config)
+    assert all(torch.isfinite(value).all() for value in weights_of(folder).values())
+    skipped = 15 - state_of(folder)["scheduler"]["last_epoch"]
+    scaler = state_of(folder)["scaler"]
+    assert skipped >= 0 and scaler["scale"] == 65536.0 / 2**skipped
