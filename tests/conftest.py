@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from guards import GUARDS
 
-pytest_plugins = ["soak"]
+pytest_plugins = ["soak", "harness.fixtures"]
 
 settings.register_profile(
     "ci", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

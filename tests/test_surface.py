@@ -8,6 +8,7 @@ import tomllib
 from importlib.metadata import distribution
 from pathlib import Path
 
+import click
 import pytest
 
 import pipeline
@@ -50,6 +51,19 @@ COMPONENTS = {
     "pipeline.hooks": """
         checkpoint early_stopping ema lr_monitor nan_guard profiler progress tensorboard throughput
     """,
+}
+
+
+COMMANDS = {
+    "run": """
+        CONFIG --set --unset --resume --accept-changes --from --runs-dir --name --nproc
+    """,
+    "check": "CONFIG --set --unset --world-size --json --resolved",
+    "evaluate": "RUN --checkpoint --set --unset --runs-dir --nproc --json",
+    "predict": "RUN --dataset -o --output --checkpoint --set --unset --runs-dir --nproc",
+    "components": "KIND NAME --json --load",
+    "diff": "A B ... --json --markdown --runs-dir",
+    "runs": "--json --csv --where --sort --limit --runs-dir",
 }
 
 
@@ -100,3 +114,22 @@ def test_there_are_eight_kinds():
 def test_the_installed_package_declares_what_pyproject_does(group):
     installed = [entry for entry in distribution("pipeline-ddp").entry_points if entry.group == group]
     assert sorted(entry.name for entry in installed) == sorted(COMPONENTS[group].split())
+
+
+def test_the_commands():
+    from pipeline.cli.main import main
+
+    assert main.list_commands(click.Context(main)) == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_options_of_a_command(name):
+    from pipeline.cli.main import main
+
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    taken: list[str] = []
+    for parameter in command.params:
+        is_option = isinstance(parameter, click.Option)
+        taken += parameter.opts if is_option else parameter.human_readable_name.split()
+    assert sorted(taken) == sorted(COMMANDS[name].split())

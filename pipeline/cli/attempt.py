@@ -20,7 +20,7 @@ from pipeline.engine.failure import Failure
 from pipeline.engine.group import Group, launcher_store
 from pipeline.engine.position import Position
 from pipeline.engine.signals import EarlyStop, Signals, signal_name
-from pipeline.engine.train import Result, Start, train
+from pipeline.engine.train import Result, Setting, Start, train
 from pipeline.engine.world import World, choose_threads, torch_switches
 from pipeline.runs.layout import RunFolder
 from pipeline.runs.record import Status
@@ -95,17 +95,8 @@ def _run(
             joined(experiment.distributed, world, store, signals, record) as ranks,
             blamed(parts, world, position, ranks.watch, signals),
         ):
-            result = train(
-                experiment,
-                folder,
-                world=world,
-                group=ranks.group,
-                stop=ranks.stop,
-                signals=signals,
-                position=position,
-                start=_start(decision, world, ranks.group),
-                say=log,
-            )
+            setting = Setting(folder, world, ranks.group, ranks.stop, signals, position, log)
+            result = train(experiment, setting, _start(decision, world, ranks.group))
     except EarlyStop as stop:
         if world.is_main:
             finish(folder, "stopped", reason=f"{signal_name(stop.number)} before the first step")

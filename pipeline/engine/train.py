@@ -51,56 +51,32 @@ class Start:
     """Begin anew with this model."""
 
 
-def train(
-    experiment: Experiment,
-    folder: RunFolder,
-    *,
-    world: World,
-    group: Group,
-    stop: StopAgreement,
-    signals: Signals,
-    position: Position,
-    start: Start,
-    say: Say,
-) -> Result:
-    """Run one attempt to its end; all ranks call it together.
+@dataclass(frozen=True)
+class Setting:
+    """What surrounds one attempt."""
 
-    Args:
-        folder: the run's folder, written by rank 0 alone.
-        position: shared with who reports a failure.
-        say: prints a line for people, on rank 0.
-    """
-    assembly = assemble(experiment, world, group, position, say)
-    state = RunState(position, TrainTotals(world.device))
-    hooks = HookBus(assembly.hooks, position.set_phase)
-    hooks.bind(
-        RunFacts(
-            state=state,
-            model=assembly.model,
-            optimizer=assembly.optimizer,
-            folder=folder.path,
-            name=experiment.name,
-            world=world,
-            steps_per_epoch=assembly.steps_per_epoch,
-            total_steps=assembly.total_steps,
-        )
-    )
-    checkpointing = Checkpointing(assembly, hooks, state, group, world)
-    _begin(checkpointing, start, say)
-    with _opened(folder, world) as write_row:
-        loop = Loop(
-            assembly=assembly,
-            updater=_updater(assembly, group, world, state),
-            evaluator=_evaluator(assembly, group, world, position),
-            hooks=hooks,
-            policy=hooks.checkpoint_policy,
-            state=state,
-            group=group,
-            stop=stop,
-            save=Saver(checkpointing, hooks.checkpoint_policy, folder, signals, say).save,
-            write_row=write_row,
-            resumed=start.resume is not None,
-        )
+    folder: RunFolder
+    """The run's folder, written by rank 0 alone."""
+    world: World
+    group: Group
+    stop: StopAgreement
+    signals: Signals
+    position: Position
+    """Shared with who reports a failure."""
+    say: Say
+    """Prints a line for people, on rank 0."""
+
+
+def train(experiment: Experiment, setting: Setting, start: Start) -> Result:
+    """Run one attempt to its end; all ranks call it together."""
+    signals, position = setting.signals, setting.position
+    assembly = assemble(experiment, setting.world, setting.group, position, setting.say)
+    state = RunState(position, TrainTotals(setting.world.device))
+    hooks = _bound_hooks(assembly, state, setting)
+    checkpointing = Checkpointing(assembly, hooks, state, setting.group, setting.world)
+    _begin(checkpointing, start, setting.say)
+    with _opened(setting.folder, setting.world) as write_row:
+        loop = _loop(checkpointing, setting, write_row, resumed=start.resume is not None)
         signals.phase = Phase.TRAINING
         try:
             loop.run()
@@ -115,6 +91,43 @@ def train(
     if loop.stopped_by_signal:
         reason = signal_name(signals.received) if signals.received else "a signal to another rank"
     return Result(position.step, dict(state.metrics), loop.stopped_by_signal, reason)
+
+
+def _bound_hooks(assembly: Assembly, state: RunState, setting: Setting) -> HookBus:
+    hooks = HookBus(assembly.hooks, setting.position.set_phase)
+    hooks.bind(
+        RunFacts(
+            state=state,
+            model=assembly.model,
+            optimizer=assembly.optimizer,
+            folder=setting.folder.path,
+            name=assembly.experiment.name,
+            world=setting.world,
+            steps_per_epoch=assembly.steps_per_epoch,
+            total_steps=assembly.total_steps,
+        )
+    )
+    return hooks
+
+
+def _loop(
+    checkpointing: Checkpointing, setting: Setting, write_row: Callable[[Row], None], *, resumed: bool
+) -> Loop:
+    assembly, hooks, state = checkpointing.assembly, checkpointing.hooks, checkpointing.run
+    policy = hooks.checkpoint_policy
+    return Loop(
+        assembly=assembly,
+        updater=_updater(assembly, setting.group, setting.world, state),
+        evaluator=_evaluator(assembly, setting.group, setting.world, state.position),
+        hooks=hooks,
+        policy=policy,
+        state=state,
+        group=setting.group,
+        stop=setting.stop,
+        save=Saver(checkpointing, policy, setting.folder, setting.signals, setting.say).save,
+        write_row=write_row,
+        resumed=resumed,
+    )
 
 
 def _begin(checkpointing: Checkpointing, start: Start, say: Say) -> None:

@@ -258,7 +258,7 @@ def test_evaluating_and_logging_do_not_change_training(command, tmp_path):
         config = write_config(
             tmp_path,
             model={"type": "net", "dropout": 0.3, "batch_norm": True},
-            dataset__eval={"type": "noisy", "length": 7},
+            dataset__eval={"type": "jittered", "length": 7},
             loader={"sample_seeds": False},  # so that the evaluation data draw from the global generators
             train__evaluate_every=evaluate,
             train__log_every=log,

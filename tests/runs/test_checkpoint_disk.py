@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -67,12 +68,15 @@ def assert_sound_step_one(store: CheckpointStore) -> None:
     assert sound is not None and sound.step == 1 and problems == []
 
 
-@pytest.fixture
-def limit_file_size() -> Iterator[Callable[[int], None]]:
-    """Sets RLIMIT_FSIZE: writing past it gives EFBIG, at exactly that byte."""
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """RLIMIT_FSIZE inside: writing past it gives EFBIG, at exactly that byte. pytest's own output too."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def lazily(data: bytes) -> Callable[[BinaryIO], None]:
@@ -101,13 +105,13 @@ def wrapping(data: bytes) -> Callable[[BinaryIO], None]:
 @pytest.mark.parametrize("style", [bytes, lazily, wrapping])
 @pytest.mark.parametrize("limit", [0, 1, 100, 101, 1500, 2999])
 def test_a_limit_at_any_byte_is_reported_as_such(
-    tmp_path: Path, limit_file_size: Callable[[int], None], limit: int, style: Callable[[bytes], Any]
+    tmp_path: Path, limit: int, style: Callable[[bytes], Any]
 ) -> None:
     store = CheckpointStore(tmp_path / "c")
     store.save(1, content(1))
     files = {name: style(data) for name, data in content(2).items()}
-    limit_file_size(limit)
-    with pytest.raises(WriteError, match=r"File too large \(EFBIG\).*ulimit -f") as caught:
+    too_large = r"File too large \(EFBIG\).*ulimit -f"
+    with pytest.raises(WriteError, match=too_large) as caught, file_size_limit(limit):
         store.save(2, files)
     assert caught.value.disk_full
     assert hidden(store.folder) == []

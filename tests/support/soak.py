@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
 
@@ -55,6 +56,7 @@ def _page(stats: dict[str, list], commit: str) -> str:
         f"- date: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         f"- commit: {commit}",
         f"- tests: {', '.join(f'{numbers[outcome]} {outcome}' for outcome in OUTCOMES)}",
+        f"- examples of each property: {settings.default.max_examples}",
         "",
         "| repeated test | count |",
         "|---|---|",

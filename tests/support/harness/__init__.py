@@ -7,6 +7,7 @@ session imports torch and the package once, and every rank is a fork of it::
                            fork -> launcher of job 1 (stands in for torchrun: holds the store)
                                      fork -> rank 0, rank 1, ...
 
+Tests use the fixtures in ``harness.fixtures``: ranks, spawn, command, torchrun.
 A job ends with the connection to its test: whatever happens to pytest, no rank outlives it.
 """
 

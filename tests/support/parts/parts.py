@@ -61,8 +61,8 @@ class Recorded(Points):
             file.write(json.dumps(row) + "\n")
 
 
-@register("dataset", "noisy")
-class Noisy(Points):
+@register("dataset", "jittered")
+class Jittered(Points):
     """Adds noise from torch's global generator to every sample."""
 
     def __getitem__(self, index: int):

@@ -1,4 +1,4 @@
-"""Fixtures for tests with real processes; the harness itself is in tests/support/harness."""
+"""The fixtures of the harness, for all tests (tests/conftest.py loads them as a plugin)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness import Job, RankServer, Torchrun, start_torchrun
+from harness.client import Job, RankServer
+from harness.torchrun import Torchrun, start_torchrun
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,50 @@
+"""``--soak``: full counts, a page of results, and no skip that passes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SUITE = """
+import pytest
+
+def test_counted(count):
+    assert count(2, 3000) in (2, 3000)
+
+@pytest.mark.skipif({skip}, reason="no such machine")
+def test_maybe():
+    pass
+"""
+
+
+def soak(folder: Path, *options: str, skip: bool) -> subprocess.CompletedProcess[str]:
+    """A pytest of its own on two tests, of which the second may be skipped."""
+    (folder / "test_suite.py").write_text(SUITE.format(skip=skip))
+    support = Path(__file__).parent / "support"
+    command = [sys.executable, "-m", "pytest", "-p", "soak", "--rootdir", str(folder), *options, str(folder)]
+    environment = {"PYTHONPATH": str(support), "PATH": "/usr/bin:/bin"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_full_counts_and_the_page(tmp_path):
+    done = soak(tmp_path, "--soak", skip=False)
+    assert done.returncode == 0, done.stdout
+    page = (tmp_path / "docs" / "soak.md").read_text()
+    assert "- tests: 2 passed, 0 failed, 0 error, 0 skipped" in page
+    assert "| `test_suite.py::test_counted` | 3000 |" in page
+    assert page.endswith("None.\n")
+
+
+def test_a_skip_fails_and_is_named(tmp_path):
+    done = soak(tmp_path, "--soak", skip=True)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert "- skipped: `test_suite.py::test_maybe`" in (tmp_path / "docs" / "soak.md").read_text()
+
+
+def test_without_it_counts_are_small_skips_pass_and_nothing_is_written(tmp_path):
+    done = soak(tmp_path, skip=True)
+    assert done.returncode == 0, done.stdout
+    assert not (tmp_path / "docs").exists()
