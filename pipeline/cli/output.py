@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import click
 
+from pipeline.engine.signals import EarlyStop
 from pipeline.errors import ConfigError, PipelineError, RunError
 
 CONFIG_ERROR = 2
@@ -62,7 +63,7 @@ def leave_with(message: str, status: int) -> NoReturn:
     """
     try:
         let_rank_0_speak()
-    except SystemExit:
+    except EarlyStop:  # by the launcher
         sys.exit(status)
     say(message)
     sys.exit(status)

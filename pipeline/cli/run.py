@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import click
 from pipeline.cli.choice import RefusedError
 from pipeline.cli.launch import launch, without_nproc
 from pipeline.cli.output import is_main_rank, leave_with, say, shown_errors
-from pipeline.engine.signals import STOPPED, Signals
+from pipeline.engine.signals import STOPPED, EarlyStop, Signals
 
 if TYPE_CHECKING:
     from pipeline.cli.attempt import Ended
@@ -60,7 +61,7 @@ def command(
     _check_usage(config, resume, parent, nproc)
     signals = Signals()
     signals.install(("TERM", "INT"))  # before torch is imported, which takes seconds
-    with shown_errors():
+    with shown_errors(), _stopped_early():
         loaded = _load(_config_path(config, resume, parent, runs_dir), sets, unsets, name)
         if nproc is not None:
             signals.uninstall()
@@ -77,6 +78,15 @@ def command(
                 runs_dir=runs_dir,
             )
         )
+
+
+@contextmanager
+def _stopped_early() -> Iterator[None]:
+    """Exit with the status of a stopped run where a signal comes before the first step."""
+    try:
+        yield
+    except EarlyStop:
+        sys.exit(STOPPED)
 
 
 def _check_usage(config: Path | None, resume: str | None, parent: str | None, nproc: int | None) -> None:

@@ -59,7 +59,7 @@ class Fetcher:
         self.set_epoch(request.epoch)
         if self._tensors is not None:
             index = torch.tensor(request.indices)
-            return tuple(tensor[index] for tensor in self._tensors)
+            return tuple(tensor.index_select(0, index) for tensor in self._tensors)
         if self._takes_seeds:
             seeds = [self._sample_seed(request.epoch, index) for index in request.indices]
             return self.collate(self.dataset.__getitems__(request.indices, seeds=seeds))

@@ -48,7 +48,10 @@ class HookBus:
     later: Requests = field(default_factory=Requests)
     """Asked by gated hooks: the ranks must agree first."""
     _calls: dict[str, list[tuple[str, Callable[..., None], RunView]]] = field(default_factory=dict)
-    _agreed: frozenset[str] = frozenset()
+    _gated_events: frozenset[str] = frozenset()
+    """Events in which gated hooks are called; the same on all ranks."""
+    _called: set[str] = field(default_factory=set)
+    """Events since the ranks last agreed."""
 
     def bind(self, facts: RunFacts) -> None:
         """Prepare this rank's calls."""
@@ -65,20 +68,22 @@ class HookBus:
                 if bound.runs_on(world)
             ]
             if any(bound.gated for bound in wanted):
-                self._agreed |= {event}
+                self._gated_events |= {event}
 
     def call(self, event: str, *arguments: Any) -> None:
         """Call ``event`` on every hook that is due on this rank."""
+        self._called.add(event)
         for phase, method, view in self._calls[event]:
             self.on_phase(phase)
             method(view, *arguments)
 
-    def needs_agreement(self, *events: str) -> bool:
-        """Whether a gated hook may have asked for something in these events; the same on all ranks."""
-        return not self._agreed.isdisjoint(events)
+    def may_have_asked(self) -> bool:
+        """Whether a gated hook may have asked for something since the last agreement, on any rank."""
+        return not self._gated_events.isdisjoint(self._called)
 
     def agree(self, group: Group) -> Requests:
         """What gated hooks of any rank have asked for; all ranks call it together."""
+        self._called.clear()
         agreed = Requests()
         anything = self.later.stop is not None or self.later.checkpoint is not None
         flags = group.all_gather(torch.tensor([anything], dtype=torch.uint8))

@@ -112,7 +112,7 @@ class Loop:
         events = ["on_step_end"] + ["on_evaluate_end"] * evaluates + ["on_epoch_end"] * at_epoch_end
         for event in events:
             self.hooks.call(event)
-        requests = self._requests(events, joined=logs or evaluates or at_epoch_end)
+        requests = self._requests(joined=logs or evaluates or at_epoch_end)
         self.stop_reason = requests.stop
         if self.policy and due(self.policy.every):
             self._checkpoint(f"every {self.policy.every}")
@@ -120,11 +120,11 @@ class Loop:
             self._checkpoint(requests.checkpoint)
         position.set_phase("between steps")
 
-    def _requests(self, events: list[str], *, joined: bool) -> Requests:
+    def _requests(self, *, joined: bool) -> Requests:
         """What hooks ask for and all ranks agree on; gated wishes wait for a step that joins the ranks."""
         wishes = Requests(self.hooks.now.stop, self.hooks.now.checkpoint)
         self.hooks.now.clear()
-        if joined and self.hooks.needs_agreement("on_run_start", "on_epoch_start", *events):
+        if joined and self.hooks.may_have_asked():
             wishes.merge(self.hooks.agree(self.group))
         return wishes
 

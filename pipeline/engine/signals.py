@@ -15,11 +15,14 @@ STOPPED = 75
 """Exit status of a run that a signal stopped and that can be resumed (EX_TEMPFAIL)."""
 
 
-class EarlyStop(SystemExit):
-    """A signal before the first step: there is nothing to save."""
+class EarlyStop(BaseException):
+    """A signal before the first step: there is nothing to save, and the process ends with STOPPED.
+
+    No SystemExit: those who import foreign code take one for that code's own failure.
+    """
 
     def __init__(self, number: int) -> None:
-        super().__init__(STOPPED)
+        super().__init__(signal_name(number))
         self.number = number
 
 

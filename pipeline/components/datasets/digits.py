@@ -49,7 +49,7 @@ class Digits(Dataset[tuple[Tensor, Tensor]]):
     def __getitems__(self, indices: Sequence[int]) -> tuple[Tensor, Tensor]:
         """The batch, already collated: pixels (N, 64) or (N, 1, 8, 8), labels (N,)."""
         chosen = torch.as_tensor(indices, dtype=torch.int64)
-        return self.pixels[chosen], self.labels[chosen]
+        return self.pixels.index_select(0, chosen), self.labels.index_select(0, chosen)
 
     @staticmethod
     def collate_fn(batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:

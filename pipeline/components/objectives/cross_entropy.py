@@ -45,7 +45,9 @@ class CrossEntropy:
 
     def __call__(self, model: nn.Module, batch: Any) -> Outcome:
         inputs, targets = inputs_and_targets(batch, self.inputs, self.targets)
-        logits = model(inputs).movedim(self.class_dim, -1)
+        logits = model(inputs)
+        if logits.dim() > 2:
+            logits = logits.movedim(self.class_dim, -1)
         if logits.shape[:-1] != targets.shape:
             raise ValueError(
                 f"logits {tuple(logits.shape)}, classes last, do not fit targets {tuple(targets.shape)}; "
@@ -53,8 +55,8 @@ class CrossEntropy:
             )
         # Flat, because torch's loss over (N, C, ...) is not deterministic on CUDA.
         loss = F.cross_entropy(
-            logits.flatten(0, -2),
-            targets.flatten(),
+            logits.flatten(0, -2) if logits.dim() > 2 else logits,
+            targets.flatten() if targets.dim() > 1 else targets,
             ignore_index=_NO_CLASS if self.ignore_index is None else self.ignore_index,
             label_smoothing=self.label_smoothing,
             reduction="sum",

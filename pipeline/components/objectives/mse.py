@@ -35,5 +35,5 @@ class MSE:
                 f"got {tuple(predictions.shape)} and {tuple(targets.shape)}"
             )
         features = math.prod(targets.shape[1:])
-        loss = F.mse_loss(predictions, targets, reduction="sum") / features
-        return Outcome(loss, predictions=predictions, targets=targets)
+        loss = F.mse_loss(predictions, targets, reduction="sum")
+        return Outcome(loss / features if features > 1 else loss, predictions=predictions, targets=targets)
