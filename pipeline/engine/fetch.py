@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import TensorDataset, default_collate
 
 from pipeline.api.seeds import derive_seed
@@ -21,7 +22,7 @@ class Request:
     """One microbatch to read; it carries the epoch, so that persistent workers hear of it too."""
 
     epoch: int
-    indices: list[int]
+    indices: NDArray[np.int64]
 
 
 class Fetcher:
@@ -58,17 +59,18 @@ class Fetcher:
         """The collated batch of a request."""
         self.set_epoch(request.epoch)
         if self._tensors is not None:
-            index = torch.tensor(request.indices)
+            index = torch.from_numpy(request.indices)
             return tuple(tensor.index_select(0, index) for tensor in self._tensors)
+        indices = request.indices.tolist()
         if self._takes_seeds:
-            seeds = [self._sample_seed(request.epoch, index) for index in request.indices]
-            return self.collate(self.dataset.__getitems__(request.indices, seeds=seeds))
+            seeds = [self._sample_seed(request.epoch, index) for index in indices]
+            return self.collate(self.dataset.__getitems__(indices, seeds=seeds))
         if self._seeded:
             with random_state.preserved():
-                return self.collate(self._read_seeded(request))
+                return self.collate(self._read_seeded(request.epoch, indices))
         if self._by_batch:
-            return self.collate(self.dataset.__getitems__(request.indices))
-        return self.collate(self._read(request.indices))
+            return self.collate(self.dataset.__getitems__(indices))
+        return self.collate(self._read(indices))
 
     def _read(self, indices: Sequence[int]) -> list[Any]:
         samples = []
@@ -80,10 +82,10 @@ class Fetcher:
                 raise
         return samples
 
-    def _read_seeded(self, request: Request) -> list[Any]:
+    def _read_seeded(self, epoch: int, indices: Sequence[int]) -> list[Any]:
         samples = []
-        for index in request.indices:
-            seed = self._sample_seed(request.epoch, index)
+        for index in indices:
+            seed = self._sample_seed(epoch, index)
             # The generator itself: torch.manual_seed would seed every device, at a hundred times the cost.
             torch.default_generator.manual_seed(seed)
             np.random.seed(seed & 0xFFFFFFFF)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -99,21 +98,20 @@ class Reader:
         """The requests of some steps, in order; indices are computed in blocks of many steps."""
         steps_per_block = max(1, _BLOCK // self.dealing.global_batch_size)
         for first in range(first_step, last_step, steps_per_block):
-            for share in self._share(epoch, first, min(first + steps_per_block, last_step)):
-                indices = iter(share)
+            for share in self._shares(epoch, first, min(first + steps_per_block, last_step)):
+                start = 0
                 for size in cut_evenly(len(share), self._max_microbatch_size):
-                    yield Request(epoch, list(islice(indices, size)))
+                    yield Request(epoch, share[start : start + size])
+                    start += size
 
-    def _share(self, epoch: int, first_step: int, last_step: int) -> list[list[int]]:
+    def _shares(self, epoch: int, first_step: int, last_step: int) -> Iterator[NDArray[np.int64]]:
         """This rank's indices at each of the steps."""
         windows = [self.dealing.window(step) for step in range(first_step, last_step)]
         start = windows[0].start
         indices = self.order.indices(epoch, start, windows[-1].stop)
-        rank, world_size = self._world.rank, self._world.world_size
-        return [
-            indices[window.start - start : window.stop - start][rank::world_size].tolist()
-            for window in windows
-        ]
+        for window in windows:
+            share = indices[window.start - start : window.stop - start]
+            yield np.ascontiguousarray(share[self._world.rank :: self._world.world_size], dtype=np.int64)
 
 
 class NaturalOrder:
