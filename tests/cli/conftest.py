@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from harness import Job, RankServer
+from harness import RankServer
 from runs_of import PARTS, only_run, write_config
 
 OFFLINE_PARTS = Path(__file__).parent / "offline_parts.py"
@@ -37,21 +37,6 @@ QUIET = {
     "train": {"epochs": 2, "global_batch_size": 8},
     "hooks": {"checkpoint": {"every": "never"}},
 }
-
-
-@pytest.fixture(scope="session")
-def rank_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RankServer]:
-    with closing(RankServer(tmp_path_factory.mktemp("ranks"))) as server:
-        yield server
-
-
-@pytest.fixture
-def command(rank_server: RankServer) -> Iterator[Callable[..., Job]]:
-    """``command(world_size, argv, env=, cwd=)``: ranks that run ``pipeline ARGV``, as under torchrun."""
-    with ExitStack() as jobs:
-        yield lambda *arguments, **options: jobs.enter_context(
-            closing(rank_server.command(*arguments, **options))
-        )
 
 
 Train = Callable[..., Path]
