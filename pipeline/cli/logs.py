@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pipeline.errors import PipelineError
+
 
 @contextmanager
 def rank_log(path: Path, *, rank: int, say: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
     """Give a function that writes a line: to the file, and on rank 0 to ``say`` too.
 
-    On a host that does not have the run folder there is no file.
+    An error that passes through is written to the file. On a host that does not have the run folder
+    there is no file.
     """
     handler: logging.Handler = logging.NullHandler()
     if path.parent.parent.is_dir():
@@ -29,5 +32,8 @@ def rank_log(path: Path, *, rank: int, say: Callable[[str], None]) -> Iterator[C
 
     try:
         yield write
+    except PipelineError as error:
+        logger.error(str(error))
+        raise
     finally:
         handler.close()

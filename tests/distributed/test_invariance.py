@@ -319,3 +319,15 @@ def test_fp16_scales_and_skips_on_all_ranks_together(command, tmp_path):
     skipped = 15 - state_of(folder)["scheduler"]["last_epoch"]
     scaler = state_of(folder)["scaler"]
     assert skipped >= 0 and scaler["scale"] == 65536.0 / 2**skipped
+
+
+def test_a_compiled_run_saves_the_bare_models_names(command, tmp_path):
+    """CKP-15: compiling model and objective changes neither the names nor, but for rounding, the result."""
+    results = {}
+    for compiled in (False, True):
+        (tmp_path / str(compiled)).mkdir()
+        config = write_config(
+            tmp_path, train__compile=compiled, train__epochs=1, hooks={"checkpoint": {"every": "1 epoch"}}
+        )
+        results[compiled] = weights_of(trained(command, tmp_path / str(compiled), 2, config))
+    assert_close(results[False], results[True], 1e-5)
