@@ -42,7 +42,7 @@ class Hook:
                 on_evaluate_end(run)           # if it evaluated
                 on_epoch_end(run)              # if the epoch is done
                 a checkpoint, if one is due or was asked for
-        on_run_end(run)                        # the length is reached, or a stop was asked for
+        on_run_end(run)                        # the length is reached, or a hook or a signal asked to stop
         on_exception(run, error)               # instead, where something raised
 
     Hooks run in the order of the config file. Where ``ranks`` gates a hook, the engine calls it
@@ -74,7 +74,7 @@ class Hook:
         """When this rank fails; the error is raised again afterwards."""
 
     def on_run_end(self, run: Run) -> None:
-        """After the last step, before the last checkpoint is announced."""
+        """After the last step of this attempt and its checkpoint; a run that a signal stopped may go on."""
 
     def state_dict(self) -> dict[str, Any]:
         """What a resumed run needs: tensors, numbers, text, and lists and dicts of these."""

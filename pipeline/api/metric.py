@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pipeline.api.outcome import Outcome
+from pipeline.errors import ComponentError
 
 Reduction = Literal["sum", "max", "min", "cat"]
 
@@ -67,8 +68,27 @@ class Metric:
         raise NotImplementedError(f"{type(self).__name__} does not define compute()")
 
     def states(self) -> dict[str, State]:
-        """The states as they are now, by name."""
-        return {name: State(getattr(self, name), reduce) for name, (_, reduce) in self._defaults.items()}
+        """The states as they are now, by name.
+
+        Raises:
+            ComponentError: if one has another type or shape than was declared. A rank without samples
+                still has the declared ones, so the ranks could not be joined.
+        """
+        return {
+            name: State(self._as_declared(name, default, reduce), reduce)
+            for name, (default, reduce) in self._defaults.items()
+        }
+
+    def _as_declared(self, name: str, default: Tensor, reduce: Reduction) -> Tensor:
+        value: Tensor = getattr(self, name)
+        first = 1 if reduce == "cat" else 0  # the dimension that grows
+        if value.dtype != default.dtype or value.shape[first:] != default.shape[first:]:
+            raise ComponentError(
+                f"the state {name!r} of {type(self).__name__} was declared as {default.dtype} "
+                f"{tuple(default.shape)}, and update made it {value.dtype} {tuple(value.shape)}; "
+                "declare it as what update makes of it"
+            )
+        return value
 
     def load_states(self, values: Mapping[str, Tensor]) -> None:
         """Replace the states, by name."""

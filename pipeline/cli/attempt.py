@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ from pipeline.cli.records import finish
 from pipeline.engine.checkpoint import Checkpoint, read_checkpoint
 from pipeline.engine.experiment import Experiment
 from pipeline.engine.failure import Failure
-from pipeline.engine.group import Group, launcher_store
+from pipeline.engine.group import Group, attempt_store, launcher_store
 from pipeline.engine.position import Position
 from pipeline.engine.signals import EarlyStop, Signals, signal_name
 from pipeline.engine.train import Result, Setting, Start, train
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from torch.distributed import Store  # type: ignore[attr-defined]
 
 Say = Callable[[str], None]
+
+_STOPPED = "stopped by a signal"
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,11 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
     plan = loaded.config.plan
     world = World.from_environment(plan.distributed)
     threads, why = choose_threads(plan.distributed, world.local_world_size)
-    store = launcher_store(plan.distributed.timeout) if world.world_size > 1 else None
+    launcher = launcher_store(plan.distributed.timeout) if world.world_size > 1 else None
+    if launcher is not None and launcher.check([_STOPPED]):
+        say("this launcher's run was stopped by a signal, so a restarted group does not begin again")
+        raise EarlyStop(signal.SIGTERM)
+    store = attempt_store(launcher) if launcher is not None else None
     if world.is_main or store is None:
         text = tell_choice(
             store,
@@ -68,7 +76,16 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
     switches = torch_switches(threads=threads, deterministic=plan.train.deterministic)
     with rank_log(folder.log(world.rank), rank=world.rank, say=say) as log, switches:
         log(f"{world.world_size} ranks on {world.device.type}, {threads} threads each ({why})")
-        result = _run(experiment, decision, folder, world=world, store=store, signals=signals, log=log)
+        result = _run(
+            experiment,
+            decision,
+            folder,
+            world=world,
+            launcher=launcher,
+            signals=signals,
+            hidden=loaded.config.hidden,
+            log=log,
+        )
     return Ended(folder, world.world_size, result)
 
 
@@ -78,25 +95,29 @@ def _run(
     folder: RunFolder,
     *,
     world: World,
-    store: Store | None,
+    launcher: Store | None,
     signals: Signals,
+    hidden: Mapping[str, str],
     log: Say,
 ) -> Result:
     """Join the other ranks, train, and record the end, whatever it is."""
+    store = attempt_store(launcher) if launcher is not None else None
     position = Position()
-    parts = experiment.parts()
+    blame = partial(blamed, experiment.parts(), world, position, signals=signals, hidden=hidden)
 
     def record(failure: Failure) -> None:
         finish(folder, "failed", steps=failure.step, failure=failure)
 
     try:
         with (
-            blamed(parts, world, position, None, signals),  # the joining itself may fail
+            blame(watch=None),  # the joining itself may fail
             joined(experiment.distributed, world, store, signals, record) as ranks,
-            blamed(parts, world, position, ranks.watch, signals),
+            blame(watch=ranks.watch),
         ):
             setting = Setting(folder, world, ranks.group, ranks.stop, signals, position, log)
             result = train(experiment, setting, _start(decision, world, ranks.group))
+            if result.stopped_by_signal and world.is_main and launcher is not None:
+                launcher.set(_STOPPED, "yes")
     except EarlyStop as stop:
         if world.is_main:
             finish(folder, "stopped", reason=f"{signal_name(stop.number)} before the first step")
@@ -123,5 +144,6 @@ def _start(decision: Decision, world: World, group: Group) -> Start:
     return Start(
         resume=read(decision.folder, decision.checkpoint),
         changed=tuple(decision.changed),
+        accepted=tuple(decision.accepted),
         weights=read(decision.parent_folder, decision.parent_checkpoint),
     )

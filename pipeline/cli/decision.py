@@ -9,6 +9,7 @@ import json
 import secrets
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 
 from pipeline.cli.changes import accepted_changes
@@ -16,14 +17,15 @@ from pipeline.cli.loading import Loaded
 from pipeline.cli.naming import named_run, parse_parent
 from pipeline.cli.records import new_record, next_attempt
 from pipeline.config.config import identity, to_toml
+from pipeline.engine.checkpoint import LENGTH
 from pipeline.errors import RunError
 from pipeline.runs import metric_log
 from pipeline.runs.checkpoints import Checkpoint
 from pipeline.runs.create import create, replace_config
 from pipeline.runs.layout import RunFolder
-from pipeline.runs.listing import newest_of_identity
-from pipeline.runs.liveness import status_now
-from pipeline.runs.record import Parent, read, write
+from pipeline.runs.listing import find_run, newest_of_identity
+from pipeline.runs.liveness import last_sign, status_now
+from pipeline.runs.record import Parent, Record, read, write
 from pipeline.runs.store import CheckpointStore
 
 Say = Callable[[str], None]
@@ -41,6 +43,8 @@ class Wish:
     parent: str | None = None
     """RUN or RUN@CHECKPOINT to start from."""
     accept_changes: bool = False
+    named: bool = False
+    """The command line gives the run's name: only a run of this name is gone on with."""
     runs_dir: Path = Path("runs")
     command: tuple[str, ...] = ()
 
@@ -54,7 +58,9 @@ class Decision:
     checkpoint: str | None = None
     """The checkpoint of the run itself to go on from."""
     changed: tuple[str, ...] = ()
-    """Config keys that have changed since that checkpoint, and now count."""
+    """Config keys that have changed since that checkpoint."""
+    accepted: tuple[str, ...] = ()
+    """Those that count although the checkpoint has other values."""
     parent_folder: str | None = None
     parent_checkpoint: str | None = None
     """The checkpoint of another run whose weights to start with."""
@@ -88,7 +94,8 @@ def _to_resume(loaded: Loaded, wish: Wish, say: Say) -> RunFolder | None:
     if wish.resume_run is not None:
         return named_run(wish.runs_dir, wish.resume_run)
     own = identity(loaded.config, drawn_seed=loaded.config.plan.seed is None)
-    row = newest_of_identity(wish.runs_dir, own)
+    name = loaded.config.plan.name if wish.named else None
+    row = newest_of_identity(wish.runs_dir, own, name=name)
     if row is None:
         say(f"no run of this experiment in {wish.runs_dir}: a new one begins")
         return None
@@ -134,12 +141,14 @@ def _go_on(
     record = read(folder)
     if status_now(folder, record) == "running":
         raise RunError(f"{folder.path} is running (process {record.pid} on {record.host}); stop it first")
+    seen_alive = datetime.fromtimestamp(last_sign(folder)).astimezone()  # before anything is written
     changes = accepted_changes(loaded, folder, record.seed, accept=wish.accept_changes, say=say)
-    if record.status == "completed" and not changes:
+    if record.status == "completed" and LENGTH.isdisjoint(change.key for change in changes):
         say(f"{folder.path} is complete after {record.steps} steps: nothing to do")
         return Decision(str(folder.path), record.seed, finished=True)
     checkpoint = _newest_checkpoint(folder, say)
     step = checkpoint.step if checkpoint else 0
+    starts_from_parent = checkpoint is None and record.parent is not None and bool(record.parent.checkpoint)
     say(f"resuming {folder.path} " + (f"from {checkpoint.name}" if checkpoint else "from its beginning"))
     if record.steps > step:
         say(f"steps {step + 1} to {record.steps} are repeated")
@@ -156,6 +165,7 @@ def _go_on(
             loaded,
             command=wish.command,
             first_step=step + 1,
+            last_sign=seen_alive,
             world_size=world_size,
             threads=threads,
             changes=changes,
@@ -166,6 +176,9 @@ def _go_on(
         record.seed,
         checkpoint=checkpoint.name if checkpoint else None,
         changed=tuple(change.key for change in changes),
+        accepted=tuple(change.key for change in changes if change.effect == "accepted"),
+        parent_folder=str(_parent_folder(record, wish)) if starts_from_parent else None,
+        parent_checkpoint=record.parent.checkpoint if starts_from_parent and record.parent else None,
     )
 
 
@@ -181,3 +194,12 @@ def _newest_checkpoint(folder: RunFolder, say: Say) -> Checkpoint | None:
             f"{folder.path} has no sound checkpoint left; start a new run, or put a sound one back"
         )
     return newest
+
+
+def _parent_folder(record: Record, wish: Wish) -> Path:
+    """The run whose weights this one starts with, once more.
+
+    Raises:
+        RunError: if it is not there any more.
+    """
+    return find_run(wish.runs_dir, record.parent.run).path if record.parent else Path()

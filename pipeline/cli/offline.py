@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -155,7 +156,8 @@ def at_work(
     with (
         torch_switches(threads=threads, deterministic=plan.train.deterministic),
         joined(plan.distributed, world, store, signals, _unrecorded) as ranks,
-        blamed(experiment.parts(), world, position, ranks.watch, signals),
+        blamed(experiment.parts(), world, position, ranks.watch, signals, subject.loaded.config.hidden),
+        redirect_stdout(sys.stderr),  # standard output is for the result, whatever components print
     ):
         checkpoint = Checkpoint.from_files(name, *ranks.group.broadcast(files))
         return compute(Bench(experiment, checkpoint, world, ranks.group, position))

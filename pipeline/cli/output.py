@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 import click
@@ -30,8 +30,9 @@ def status_of(error: BaseException, other: int = FAILED) -> int:
 
 
 def say(line: str) -> None:
-    """A line for people."""
-    click.echo(line, err=True)
+    """A line for people; a run goes on where nobody can read it any more."""
+    with suppress(BrokenPipeError):
+        click.echo(line, err=True)
 
 
 def is_main_rank() -> bool:

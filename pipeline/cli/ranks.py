@@ -5,16 +5,18 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
 from pipeline.api.settings import DistributedSettings
 from pipeline.cli.output import FAILED, say
+from pipeline.config.hiding import mask
 from pipeline.engine.experiment import Part
 from pipeline.engine.failure import Failure
-from pipeline.engine.group import Alone, Group, ProcessGroup
+from pipeline.engine.group import Alone, Group, ProcessGroup, another_connection, await_ranks
 from pipeline.engine.position import Position
 from pipeline.engine.signals import EarlyStop, Phase, Signals
 from pipeline.engine.stop import StopAgreement, StopAlone
@@ -62,8 +64,10 @@ def joined(
     if store is None:
         yield Ranks(Alone(), StopAlone(signals), None)
         return
-    listening, speaking = store.clone(), store.clone()  # type: ignore[attr-defined]
+    listening, speaking = (another_connection(store, settings.timeout) for _ in range(2))
     watch = Watch(listening, speaking, world, signals, record)
+    # Nobody is waited for in the group's own rendezvous, where a signal would not be heard.
+    await_ranks(store, "joining the group", world.rank, world.world_size, settings.prepare_timeout)
     group = ProcessGroup(world, settings, store)
     yield Ranks(group, watch.stop, watch)
     watch.close(group.barrier)
@@ -72,9 +76,17 @@ def joined(
 
 @contextmanager
 def blamed(
-    parts: Iterable[Part], world: World, position: Position, watch: Watch | None, signals: Signals
+    parts: Iterable[Part],
+    world: World,
+    position: Position,
+    watch: Watch | None,
+    signals: Signals,
+    hidden: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[None]:
     """Turn whatever is raised into a report of who failed, and tell the other ranks.
+
+    Args:
+        hidden: the config's texts that must not be shown (``Config.hidden``).
 
     Raises:
         RunFailedError: in place of what was raised.
@@ -85,9 +97,13 @@ def blamed(
         raise
     except BaseException as error:
         signals.phase = Phase.ENDING  # the launcher may end this rank now, which is to speak first
-        failure = Failure.of(error, world, position, parts)
+        failure = _masked(Failure.of(error, world, position, parts), hidden)
         first = watch.report(failure) if watch else True
         raise RunFailedError(failure, first=first) from error
+
+
+def _masked(failure: Failure, hidden: Mapping[str, str]) -> Failure:
+    return replace(failure, message=mask(failure.message, hidden), traceback=mask(failure.traceback, hidden))
 
 
 def fail(failed: RunFailedError) -> NoReturn:

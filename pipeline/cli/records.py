@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import socket
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pipeline.cli.loading import Loaded
-from pipeline.config.config import fingerprint, identity
+from pipeline.config.config import Config, fingerprint, identity
+from pipeline.config.hiding import mask
 from pipeline.engine.failure import Failure
 from pipeline.registry.provenance import Provenance
 from pipeline.runs.gitinfo import read_git
@@ -41,7 +43,7 @@ def new_record(
         name=config.plan.name,
         created=now,
         fingerprint=fingerprint(config, seed),
-        identity=identity(config, drawn_seed=seed_drawn),
+        identity=_identity(config, seed_drawn, parent),
         seed=seed,
         seed_drawn=seed_drawn,
         world_size=world_size,
@@ -49,7 +51,7 @@ def new_record(
         host=socket.gethostname(),
         pid=process.pid,
         process_started=process.started,
-        command=tuple(command),
+        command=tuple(mask(word, config.hidden) for word in command),
         overrides=tuple(config.overrides),
         git=read_git(Path(config.path).absolute().parent),
         versions=_versions(provenance),
@@ -65,6 +67,7 @@ def next_attempt(
     *,
     command: Sequence[str],
     first_step: int,
+    last_sign: datetime,
     world_size: int,
     threads: int,
     changes: tuple[Change, ...],
@@ -74,7 +77,7 @@ def next_attempt(
     now = datetime.now(UTC).astimezone()
     process = this_process()
     former = tuple(
-        replace(attempt, status="interrupted") if attempt.status == "running" else attempt
+        replace(attempt, status="interrupted", ended=last_sign) if attempt.status == "running" else attempt
         for attempt in record.attempts
     )
     attempt = Attempt(
@@ -84,7 +87,7 @@ def next_attempt(
     return replace(
         record,
         fingerprint=fingerprint(config, record.seed),
-        identity=identity(config, drawn_seed=record.seed_drawn),
+        identity=_identity(config, record.seed_drawn, record.parent),
         world_size=world_size,
         threads=threads,
         host=socket.gethostname(),
@@ -94,7 +97,8 @@ def next_attempt(
         reason="",
         ended=None,
         failure=None,
-        command=tuple(command),
+        command=tuple(mask(word, config.hidden) for word in command),
+        overrides=tuple(config.overrides),
         versions=_versions(provenance),
         components=tuple({**asdict(row), "kind": str(row.kind)} for row in provenance),
         attempts=(*former, attempt),
@@ -131,6 +135,14 @@ def finish(
     )
     write(folder, record)
     return record
+
+
+def _identity(config: Config, seed_drawn: bool, parent: Parent | None) -> str:
+    """The config's identity; weights of another run make it another experiment."""
+    own = identity(config, drawn_seed=seed_drawn)
+    if parent is None or parent.checkpoint is None:
+        return own
+    return hashlib.sha256(f"{own} {parent.run}@{parent.checkpoint}".encode()).hexdigest()
 
 
 def _recorded(failure: Failure) -> RecordedFailure:

@@ -76,6 +76,7 @@ def command(
                 parent=parent,
                 accept_changes=accept_changes,
                 runs_dir=runs_dir,
+                named=name is not None,
             )
         )
 
@@ -85,7 +86,9 @@ def _stopped_early() -> Iterator[None]:
     """Exit with the status of a stopped run where a signal comes before the first step."""
     try:
         yield
-    except EarlyStop:
+    except EarlyStop as stop:
+        if is_main_rank():
+            say(f"stopped by {stop} before the first step")
         sys.exit(STOPPED)
 
 

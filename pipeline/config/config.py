@@ -29,6 +29,8 @@ class Config:
     """Where each dotted key was written."""
     left_out: frozenset[str] = frozenset()
     """Dotted keys that are no part of the fingerprint: file paths and secrets."""
+    hidden: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Texts that are never written in the clear, each with what is written instead (``hiding.mask``)."""
 
 
 def to_toml(config: Config, seed: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.api.period import Period
 from pipeline.config.draft import Draft
 from pipeline.config.expression import escape
-from pipeline.config.keys import KeyPath, copied, find, under, walk
+from pipeline.config.keys import KeyPath, copied, find, find_dotted, under, walk
 from pipeline.config.overrides import read_value
 from pipeline.config.plan import CheckedTable
 
@@ -66,11 +66,15 @@ def writable(draft: Draft, path: KeyPath, checked: CheckedTable) -> dict[str, An
             plain[str(inside[0])] = copied(find(draft.written, (*path, inside[0])))
         elif _holds_text(value) and not _is_choice(find(checked.arguments, inside)):
             find(plain, inside[:-1])[inside[-1]] = written
-    for name in checked.secrets & plain.keys():
-        if find(draft.written, (*path, name)) is None:
-            del plain[name]  # a default
-        elif not any(under(variable, (*path, name)) for variable in environment):
-            plain[name] = f"${{oc.env:{secret_variable((*path, name))}}}"
+    for name in checked.secrets:
+        secret = find_dotted(plain, name)
+        if secret is None:
+            continue
+        key = (*path, *secret)
+        if find(draft.written, key) is None:
+            del find(plain, secret[:-1])[secret[-1]]  # a default
+        elif not any(under(variable, key) for variable in environment):
+            find(plain, secret[:-1])[secret[-1]] = f"${{oc.env:{secret_variable(key)}}}"
     return plain
 
 

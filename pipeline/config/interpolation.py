@@ -7,6 +7,7 @@ text that needs it, and the text is read again when the value is there.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -38,6 +39,8 @@ class Interpolated:
     """What depends on environment variables, directly or not: each text as written."""
     whole: frozenset[KeyPath]
     """Those of them that are one ``${oc.env:X}`` and nothing else."""
+    variables: Mapping[str, str]
+    """Each text that was taken from the environment, and the variable that holds it."""
     broken: frozenset[KeyPath]
     """Keys that could not be resolved; they are left out of the tree."""
 
@@ -89,6 +92,7 @@ class Resolver:
         self._failed: set[KeyPath] = set()
         self._parsed: dict[KeyPath, Any] = {}
         self._total = 0
+        self._variables: dict[str, str] = {}
 
     def resolve(self, path: KeyPath) -> Any:
         """The value of the text at ``path``; None where it cannot be resolved, which is reported."""
@@ -127,7 +131,7 @@ class Resolver:
                 self._failed.add(path)
             del holder[path[-1]]
         whole = frozenset(p for p in environment if isinstance(self._answers[p].value, EnvironmentText))
-        return Interpolated(tree, environment, whole, frozenset(self._failed))
+        return Interpolated(tree, environment, whole, self._variables, frozenset(self._failed))
 
     def _is_settled(self, path: KeyPath) -> bool:
         return path in self._answers or path in self._failed
@@ -178,6 +182,8 @@ class Resolver:
             lambda written: self._refer(frame, written),
             lambda inner, values: self._call(frame, inner, values),
         )
+        if name == "oc.env" and str(arguments[0]) in os.environ:  # else the value is the default
+            self._variables[str(value)] = str(arguments[0])
         return self._taken_in(frame, value)
 
     def _refer(self, frame: _Frame, written: str) -> Any:

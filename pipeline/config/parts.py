@@ -105,7 +105,7 @@ def _complain(
 ) -> None:
     """Report a fault; a secret's value is not repeated, and a key that is valid elsewhere says where."""
     key = fault.path[0] if fault.path else None
-    if key in secrets:
+    if any(f"{dotted(fault.path)}.".startswith(f"{secret}.") for secret in secrets):
         fault = Fault(fault.path, "the secret does not fit", fault.expected)
     elif isinstance(key, str) and len(fault.path) == 1 and key != "type":
         accepted = draft.schemas.accepts(kind, name)

@@ -54,19 +54,29 @@ def check_evaluation(draft: Draft, parts: Mapping[KeyPath, Part], settings: Mapp
 
 def check_monitors(draft: Draft, parts: Mapping[KeyPath, Part], settings: Mapping[str, Any]) -> None:
     """What a hook or the scheduler watches is one of the values that this run will measure."""
+    at_evaluation = evaluation_names(parts)
     names = metric_names(parts, clips=settings.get("clip_grad_norm") is not None)
     for path, part in parts.items():
-        monitor = None
+        monitor, known, fault = None, names, "is not measured"
         if part.plan.kind is Kind.HOOK:
             monitor = part.plan.arguments.get("monitor")
         elif part.plan.kind is Kind.SCHEDULER:
-            monitor = part.engine.get("monitor")
-        if isinstance(monitor, str) and monitor not in names:
-            near = nearest(monitor, names)
-            expected = "" if near else f"one of {', '.join(names)}"
-            draft.complain(
-                (*path, "monitor"), f"{show(monitor)} is not measured", expected=expected, nearest=near
-            )
+            monitor, known, fault = part.engine.get("monitor"), at_evaluation, "is not measured at evaluation"
+        if isinstance(monitor, str) and monitor not in known:
+            near = nearest(monitor, known)
+            expected = "" if near else _one_of(known)
+            draft.complain((*path, "monitor"), f"{show(monitor)} {fault}", expected=expected, nearest=near)
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    return f"one of {', '.join(names)}" if names else "a table [dataset.NAME] beside [dataset.train]"
+
+
+def check_metrics(draft: Draft, parts: Mapping[KeyPath, Part]) -> None:
+    """No metric takes the name under which the objective's loss is written."""
+    if ("metrics", "loss") in parts:
+        message = "the name is reserved for the objective's loss"
+        draft.complain(("metrics", "loss"), message, expected="another name, with its type beside it")
 
 
 def evaluated(parts: Mapping[KeyPath, Part]) -> list[str]:
@@ -74,11 +84,15 @@ def evaluated(parts: Mapping[KeyPath, Part]) -> list[str]:
     return [name for name, _ in named(parts, "dataset") if name != "train"]
 
 
+def evaluation_names(parts: Mapping[KeyPath, Part]) -> tuple[str, ...]:
+    """Every value that an evaluation measures."""
+    metrics = [name for name, _ in named(parts, "metrics")]
+    return tuple(f"{dataset}/{name}" for dataset in evaluated(parts) for name in ("loss", *metrics))
+
+
 def metric_names(parts: Mapping[KeyPath, Part], *, clips: bool) -> tuple[str, ...]:
     """Every value that the engine itself measures."""
-    metrics = [name for name, _ in named(parts, "metrics")]
-    of_datasets = [f"{dataset}/{name}" for dataset in evaluated(parts) for name in ("loss", *metrics)]
-    return (*of_datasets, "train/loss", "lr", *(("grad_norm",) if clips else ()))
+    return (*evaluation_names(parts), "train/loss", "lr", *(("grad_norm",) if clips else ()))
 
 
 def unknown_setting(draft: Draft, section: str, fault: Fault) -> Fault:

@@ -44,7 +44,7 @@ def check_top(draft: Draft, layers: Layers, name: str | None) -> Top:
 
 
 def _name(draft: Draft, path: Path, given: str | None) -> tuple[str, str]:
-    """The name, and how it is written: text from the environment as its interpolation."""
+    """The name, and how it is written; text from the environment is none."""
     if given is not None:
         if not _is_name(given):
             draft.report.add(Place("--name"), "", f"got {show(given)}", expected=_NAME)
@@ -57,7 +57,10 @@ def _name(draft: Draft, path: Path, given: str | None) -> tuple[str, str]:
         hint = '; quote it, as name = "..."' if not isinstance(value, str) else ""
         draft.complain(("name",), f"got {show(value)}", expected=f"{_NAME}{hint}")
         return "", ""
-    return value, draft.interpolated.environment.get(("name",), escaped(value))
+    if ("name",) in draft.interpolated.environment:
+        message = "comes from the environment, whose text is never written; the run's folder has the name"
+        draft.complain(("name",), message, expected="plain text, or --name on the command line")
+    return value, escaped(value)
 
 
 def _is_name(value: object) -> bool:

@@ -10,6 +10,7 @@ from pipeline.config.config import Config
 from pipeline.config.draft import Draft
 from pipeline.config.engine_keys import EngineKeys, check_engine_keys
 from pipeline.config.environment import check_reading_environment
+from pipeline.config.hiding import hidden_texts
 from pipeline.config.interpolation import Resolver, interpolate
 from pipeline.config.keys import KeyPath, dotted
 from pipeline.config.layers import Layers
@@ -23,6 +24,7 @@ from pipeline.config.retype import drop_stale_arguments
 from pipeline.config.rules import (
     check_evaluation,
     check_length,
+    check_metrics,
     check_monitors,
     check_top_level,
     unknown_setting,
@@ -51,17 +53,20 @@ def load(layers: Layers, schemas: SchemaSource, *, name: str | None = None) -> C
     check_length(draft)
     settings = {section: _settings(draft, section) for section in SETTINGS}
     check_evaluation(draft, parts, settings["train"].arguments)
+    check_metrics(draft, parts)
     check_monitors(draft, parts, settings["train"].arguments)
     report.raise_if_any(layers.file_names)
+    tree = canonical_tree(draft, parts, engine, settings, top.written)
     return Config(
         path=layers.path,
         plan=_plan(top, parts, engine, settings),
-        tree=canonical_tree(draft, parts, engine, settings, top.written),
+        tree=tree,
         sources=layers.sources,
         overrides=_as_typed(layers.overrides, parts),
         warnings=warnings,
         places={dotted(path): origin.place for path, origin in draft.merged.origins.items() if path},
         left_out=frozenset().union(*(part.paths | part.secrets for part in parts.values())),
+        hidden=hidden_texts(draft, parts, tree),
     )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import get_args
 
 from torch import nn
 from torch.optim import Optimizer
 
+from pipeline.api.hook import Ranks
 from pipeline.api.metric import Metric
 from pipeline.engine.buffers import share_buffers
 from pipeline.engine.builder import Builder
@@ -23,6 +25,7 @@ from pipeline.engine.schedule import Schedule
 from pipeline.engine.step_module import StepModule, wrap
 from pipeline.engine.update import Scaler
 from pipeline.engine.world import World
+from pipeline.errors import ComponentError
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,17 @@ class Assembly:
 
 
 def assemble(
-    experiment: Experiment, world: World, group: Group, position: Position, say: Callable[[str], None]
+    experiment: Experiment,
+    world: World,
+    group: Group,
+    position: Position,
+    say: Callable[[str], None],
+    built: Callable[[], None],
 ) -> Assembly:
     """Build everything, datasets first, since a missing file is the likeliest fault.
+
+    Args:
+        built: called when all components are built, before the first collective; waits for all ranks.
 
     Raises:
         ComponentError, RunError, CheckpointError: where parts do not fit together; and whatever a
@@ -70,7 +81,7 @@ def assemble(
     metrics = {name: _build_metric(builder, part, world) for name, part in experiment.metrics.items()}
     hooks = tuple(_build_hook(builder, experiment, name) for name in experiment.hooks)
     position.set_phase("waiting for the other ranks to build their components")
-    group.await_built()
+    built()
     position.set_phase("wrapping the model in DDP")
     module = wrap(step_module, world, experiment.train, experiment.distributed)
     share_buffers(step_module, group)
@@ -98,10 +109,20 @@ def _build_metric(builder: Builder, part: Part, world: World) -> Metric:
     metric: Metric = builder.build(part)
     metric.reset(world.device)
     states = metric.states()
+    if not states and world.world_size > 1:
+        raise ComponentError(
+            f"{part} declares no state, so it cannot be computed over {world.world_size} ranks; declare what "
+            "update changes with add_state, or run with one process"
+        )
     require_reductions(list(states.values()), [f"{part.key}.{name}" for name in states], world.world_size)
     return metric
 
 
 def _build_hook(builder: Builder, experiment: Experiment, name: str) -> BoundHook:
     hook = builder.build(experiment.hooks[name])
-    return BoundHook(name, hook, experiment.hook_ranks.get(name, hook.ranks))
+    ranks = experiment.hook_ranks.get(name, hook.ranks)
+    if ranks not in get_args(Ranks):
+        raise ComponentError(
+            f"hooks.{name}: ranks is {ranks!r}; expected one of {', '.join(get_args(Ranks))}"
+        )
+    return BoundHook(name, hook, ranks)

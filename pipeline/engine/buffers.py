@@ -23,13 +23,13 @@ def equal_buffers(module: nn.Module, group: Group, rule: Literal["rank0", "mean"
     """Inside, every rank's buffers have one common value; afterwards its own again.
 
     Yields:
-        The rank's own values, in the order of ``module.buffers()``; empty where nothing was exchanged.
+        The rank's own values, in the order of ``module.buffers()``, those that no state_dict has included.
     """
     buffers = list(module.buffers())
-    if group.world_size == 1 or not buffers:
-        yield []
-        return
     own = [buffer.detach().clone() for buffer in buffers]
+    if group.world_size == 1 or not buffers:
+        yield own
+        return
     with torch.no_grad():
         for buffer, value in zip(buffers, _common(buffers, group, rule), strict=True):
             buffer.copy_(value)

@@ -19,12 +19,15 @@ from pipeline.engine.optimizer import load_optimizer
 from pipeline.engine.plain_state import require_plain
 from pipeline.engine.run_state import RunState
 from pipeline.engine.step_module import StepModule
+from pipeline.engine.view import Requests
 from pipeline.engine.world import World
 from pipeline.errors import CheckpointError
 from pipeline.runs.checkpoints import Checkpoints
 from pipeline.runs.layout import RunFolder
 
 FORMAT = 1
+LENGTH = frozenset({"train.epochs", "train.steps"})
+"""The config keys that say how long a run is."""
 MODEL_FILE = "model.safetensors"
 STATE_FILE = "state.pt"
 
@@ -89,6 +92,7 @@ class Checkpointing:
                 "scaler": assembly.scaler.state_dict() if assembly.scaler else {},
                 "metrics": dict(self.run.metrics),
                 "metrics_steps": dict(self.run.metrics_steps),
+                "stop_reason": self.run.stop_reason,
                 "ranks": by_rank,
             }
             for part in ("optimizer", "scheduler", "scaler"):
@@ -98,11 +102,18 @@ class Checkpointing:
                 STATE_FILE: lambda file: torch.save(state, file),
             }
 
-    def restore(self, checkpoint: Checkpoint, changed: Collection[str], say: Callable[[str], None]) -> None:
+    def restore(
+        self,
+        checkpoint: Checkpoint,
+        changed: Collection[str],
+        accepted: Collection[str],
+        say: Callable[[str], None],
+    ) -> None:
         """Put a checkpoint back on this rank, all but the random states (``restore_random``).
 
         Args:
-            changed: config keys whose new values count, although the checkpoint has others.
+            changed: config keys with other values than when the checkpoint was written.
+        accepted: those whose new values count, although the checkpoint has others.
 
         Raises:
             CheckpointError: naming what does not fit.
@@ -110,16 +121,38 @@ class Checkpointing:
         assembly, state = self.assembly, checkpoint.state
         restore_modules(assembly.step_module, checkpoint)
         try:
-            load_optimizer(assembly.optimizer, dict(state["optimizer"]), changed)
+            load_optimizer(assembly.optimizer, dict(state["optimizer"]), accepted)
         except (ValueError, KeyError) as error:
             raise CheckpointError(f"{checkpoint.name} does not fit the optimizer: {error}") from error
-        assembly.schedule.load_state_dict(dict(state["scheduler"]), assembly.optimizer)
+        assembly.schedule.load_state_dict(dict(state["scheduler"]), assembly.optimizer, accepted)
         if assembly.scaler is not None and state["scaler"]:
             assembly.scaler.load_state_dict(dict(state["scaler"]))
         self.run.position.load_state_dict(state["position"])
+        self._find_place_in_epoch(state["global_batch_size"], checkpoint.name)
+        if LENGTH.isdisjoint(changed):  # a run that is made longer is meant to go on
+            self.run.stop_reason = state["stop_reason"]
         self.run.metrics.update(state["metrics"])
         self.run.metrics_steps.update(state["metrics_steps"])
         self._restore_rank(checkpoint, say)
+
+    def _find_place_in_epoch(self, saved_batch_size: int, name: str) -> None:
+        """Where the samples consumed so far lead to in the epoch as it is dealt now.
+
+        Raises:
+            CheckpointError: if that is in the middle of a global batch.
+        """
+        position, dealing = self.run.position, self.assembly.data.train.dealing
+        consumed = position.step_in_epoch * saved_batch_size
+        if consumed >= dealing.samples_used:
+            position.step_in_epoch = dealing.steps
+            return
+        position.step_in_epoch, rest = divmod(consumed, dealing.global_batch_size)
+        if rest:
+            raise CheckpointError(
+                f"{name} stands at sample {consumed} of its epoch, in the middle of a global batch of "
+                f"{dealing.global_batch_size}; resume with a global_batch_size that divides {consumed}, "
+                "or from a checkpoint at an epoch's end"
+            )
 
     def _rank_state(self, own_buffers: list[Tensor]) -> dict[str, Any]:
         """What this rank alone knows."""
@@ -135,6 +168,7 @@ class Checkpointing:
             "recorded": {name: float(value) for name, value in self.run.logged.recorded.items()},
             "buffers": [buffer.cpu() for buffer in own_buffers],
             "hooks": hooks,
+            "wishes": [self.hooks.later.stop, self.hooks.later.checkpoint],
         }
 
     def _restore_rank(self, checkpoint: Checkpoint, say: Callable[[str], None]) -> None:
@@ -152,6 +186,7 @@ class Checkpointing:
             {name: (total, count) for name, (total, count) in own["averaged"].items()}
         )
         self.run.logged.recorded.update(own["recorded"])
+        self.hooks.later.merge(Requests(*own["wishes"]))
         missing = self.hooks.load_state_dicts(own["hooks"], self.world)
         if missing:
             say(f"{checkpoint.name} has no state of {', '.join(missing)}; these hooks start anew")
@@ -188,7 +223,10 @@ def restore_modules(step_module: StepModule, checkpoint: Checkpoint) -> None:
 
 
 def _state_of(objective: Any) -> dict[str, Tensor]:
-    return dict(objective.state_dict()) if isinstance(objective, nn.Module) else {}
+    if not isinstance(objective, nn.Module):
+        return {}
+    # copies: the file is written when the buffers are the rank's own again
+    return {name: value.detach().cpu().clone() for name, value in objective.state_dict().items()}
 
 
 def read_checkpoint(folder: RunFolder, name: str) -> tuple[bytes, bytes]:

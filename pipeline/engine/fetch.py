@@ -66,7 +66,7 @@ class Fetcher:
             seeds = [self._sample_seed(request.epoch, index) for index in indices]
             return self.collate(self.dataset.__getitems__(indices, seeds=seeds))
         if self._seeded:
-            with random_state.preserved():
+            with random_state.preserved(on_device=False):
                 return self.collate(self._read_seeded(request.epoch, indices))
         if self._by_batch:
             return self.collate(self.dataset.__getitems__(indices))

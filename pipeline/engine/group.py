@@ -7,6 +7,7 @@ ever wait for.
 from __future__ import annotations
 
 import gc
+import os
 import time
 from datetime import timedelta
 from typing import Any, Protocol
@@ -141,21 +142,8 @@ class ProcessGroup:
         dist.barrier()
 
     def await_built(self) -> None:
-        """Through the store, whose answers can be waited for with signals handled in between.
-
-        Raises:
-            RunError: naming the ranks that have not built theirs within ``prepare_timeout``.
-        """
-        deadline = time.monotonic() + self._prepare_timeout.total_seconds()
-        self._store.set(f"built/{self._rank}", "yes")
-        waiting = [rank for rank in range(self.world_size) if rank != self._rank]
-        while waiting := [rank for rank in waiting if not self._store.check([f"built/{rank}"])]:
-            if time.monotonic() > deadline:
-                raise RunError(
-                    f"ranks {waiting} have not built their components within distributed.prepare_timeout = "
-                    f'"{format_duration(self._prepare_timeout)}"; look into their logs, or raise it'
-                )
-            time.sleep(_POLL)
+        """Raises RunError: naming the ranks that have not built theirs within ``prepare_timeout``."""
+        await_ranks(self._store, "built", self._rank, self.world_size, self._prepare_timeout)
 
     def close(self) -> None:
         """Leave together; DDP's reducer must be gone by now, or gloo's threads can deadlock with it."""
@@ -164,7 +152,42 @@ class ProcessGroup:
         dist.destroy_process_group()
 
 
+def await_ranks(store: Store, event: str, rank: int, world_size: int, timeout: timedelta) -> None:
+    """Wait until every rank has come to ``event``.
+
+    By asking again and again, since a blocking wait would keep signals from being handled.
+
+    Raises:
+        RunError: naming the ranks that are missing after ``timeout``.
+    """
+    deadline = time.monotonic() + timeout.total_seconds()
+    store.set(f"{event}/{rank}", "yes")
+    waiting = [other for other in range(world_size) if other != rank]
+    while waiting := [other for other in waiting if not store.check([f"{event}/{other}"])]:
+        if time.monotonic() > deadline:
+            raise RunError(
+                f"ranks {waiting} have not come to {event!r} within distributed.prepare_timeout = "
+                f'"{format_duration(timeout)}"; look into their logs, or raise it'
+            )
+        time.sleep(_POLL)
+
+
 def launcher_store(timeout: timedelta) -> Store:
     """The store that the launcher's variables lead to; torchrun's own where it serves one."""
     store: Store = next(iter(rendezvous("env://", timeout=timeout)))[0]
     return store
+
+
+def attempt_store(store: Store) -> Store:
+    """A part of the store for this attempt alone: torchrun restarts a group over the same one."""
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    prefixed: Store = PrefixStore(f"attempt-{attempt}", store)
+    return prefixed
+
+
+def another_connection(store: Store, timeout: timedelta) -> Store:
+    """The same store through a connection of its own, which may block without blocking the first one."""
+    if hasattr(store, "clone"):
+        clone: Store = store.clone()
+        return clone
+    return attempt_store(launcher_store(timeout))  # torch 2.6

@@ -48,8 +48,8 @@ class HookBus:
     later: Requests = field(default_factory=Requests)
     """Asked by gated hooks: the ranks must agree first."""
     _calls: dict[str, list[tuple[str, Callable[..., None], RunView]]] = field(default_factory=dict)
-    _gated_events: frozenset[str] = frozenset()
-    """Events in which gated hooks are called; the same on all ranks."""
+    _asking_events: frozenset[str] = frozenset()
+    """Events in which some rank calls a hook; the same on all ranks."""
     _called: set[str] = field(default_factory=set)
     """Events since the ranks last agreed."""
 
@@ -67,8 +67,8 @@ class HookBus:
                 for bound in wanted
                 if bound.runs_on(world)
             ]
-            if any(bound.gated for bound in wanted):
-                self._gated_events |= {event}
+            if wanted:
+                self._asking_events |= {event}
 
     def call(self, event: str, *arguments: Any) -> None:
         """Call ``event`` on every hook that is due on this rank."""
@@ -78,19 +78,22 @@ class HookBus:
             method(view, *arguments)
 
     def may_have_asked(self) -> bool:
-        """Whether a gated hook may have asked for something since the last agreement, on any rank."""
-        return not self._gated_events.isdisjoint(self._called)
+        """Whether a hook may have asked for something since the last agreement, on any rank."""
+        return not self._asking_events.isdisjoint(self._called)
 
     def agree(self, group: Group) -> Requests:
-        """What gated hooks of any rank have asked for; all ranks call it together."""
+        """What hooks of any rank have asked for; all ranks call it together."""
         self._called.clear()
         agreed = Requests()
-        anything = self.later.stop is not None or self.later.checkpoint is not None
+        mine = Requests(self.now.stop, self.now.checkpoint)
+        mine.merge(self.later)
+        anything = mine.stop is not None or mine.checkpoint is not None
         flags = group.all_gather(torch.tensor([anything], dtype=torch.uint8))
         if any(flag.item() for flag in flags):
-            for wishes in group.all_gather_objects(self.later):
+            for wishes in group.all_gather_objects(mine):
                 agreed.merge(wishes)
             self.later.clear()
+            self.now.clear()
         return agreed
 
     def report(self, error: BaseException) -> None:

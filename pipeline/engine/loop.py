@@ -39,27 +39,23 @@ class Loop:
     state: RunState
     group: Group
     stop: StopAgreement
-    save: Callable[[str], None]
-    """Writes a checkpoint; all ranks call it together."""
+    save: Callable[[str], bool]
+    """Writes a checkpoint; all ranks call it together. False: the disk is full and the run goes on."""
     write_row: Callable[[Row], None]
     """Appends to metrics.jsonl, on rank 0."""
     resumed: bool
-    stop_reason: str | None = None
-    """What a hook gave for ending the run early."""
     stopped_by_signal: bool = False
     _saved_step: int = 0
+    _last_step: int = 0
 
     def run(self) -> None:
         """Train until the length is reached, a hook asks to stop, or a signal does."""
         self._saved_step = self.position.step if self.resumed else 0
+        self._last_step = self._find_last_step()
         self.hooks.call("on_run_start")
-        while self.position.step < self.assembly.total_steps and not self._ends:
+        while self.position.step < self._last_step and not self._ends:
             self._epoch()
-        if self.stopped_by_signal:
-            return
-        if not self.state.is_logged:
-            self._log()  # what came after the last log point
-        if self.policy and self.position.step > self._saved_step:
+        if not self.stopped_by_signal and self.policy and self.position.step > self._saved_step:
             self._checkpoint("the end of the run")
         self.hooks.call("on_run_end")
 
@@ -69,18 +65,28 @@ class Loop:
 
     @property
     def _ends(self) -> bool:
-        return self.stopped_by_signal or self.stop_reason is not None
+        return self.stopped_by_signal or self.state.stop_reason is not None
+
+    def _find_last_step(self) -> int:
+        """Where the run ends; epochs are counted as such, since before a resume they may have been longer."""
+        train, position, steps = self.assembly.experiment.train, self.position, self.assembly.steps_per_epoch
+        if train.epochs is None:
+            return self.assembly.total_steps
+        return position.step + (train.epochs - position.epoch) * steps - position.step_in_epoch
 
     def _epoch(self) -> None:
         """Go through an epoch from the position on; the position stays at its end until the next begins."""
         position = self.position
-        if position.step_in_epoch == self.assembly.steps_per_epoch:
+        if not self.stop.may_begin(position.step + 1):  # before the epoch is begun, so that it begins once
+            self._stop_by_signal()
+            return
+        if position.step_in_epoch >= self.assembly.steps_per_epoch:
             position.next_epoch()
         if position.step_in_epoch == 0:
             self.hooks.call("on_epoch_start")
         shares = self.assembly.data.train.epoch(position.epoch, position.step_in_epoch)
         while position.step_in_epoch < self.assembly.steps_per_epoch:
-            if position.step == self.assembly.total_steps or self._ends:
+            if position.step >= self._last_step or self._ends:
                 return
             if not self.stop.may_begin(position.step + 1):
                 self._stop_by_signal()
@@ -88,6 +94,7 @@ class Loop:
             position.set_phase("dataset.train")
             share = next(shares)
             if self.updater.step(share):
+                position.set_phase("scheduler")
                 self.assembly.schedule.after_step()
             position.advance(share.window_size)
             self._after_step()
@@ -101,7 +108,8 @@ class Loop:
         def due(period: Period) -> bool:
             return period.due(step=position.step, epochs_done=epochs_done, at_epoch_end=at_epoch_end)
 
-        logs = due(train.log_every)
+        is_last = position.step == self._last_step
+        logs = due(train.log_every) or is_last
         evaluates = bool(self.evaluator.readers) and due(train.evaluate_every)
         if logs:
             self._log()
@@ -113,7 +121,9 @@ class Loop:
         for event in events:
             self.hooks.call(event)
         requests = self._requests(joined=logs or evaluates or at_epoch_end)
-        self.stop_reason = requests.stop
+        self.state.stop_reason = requests.stop
+        if is_last or self._ends:
+            self._log()  # all that is left, before the last checkpoint
         if self.policy and due(self.policy.every):
             self._checkpoint(f"every {self.policy.every}")
         elif requests.checkpoint is not None:
@@ -121,29 +131,33 @@ class Loop:
         position.set_phase("between steps")
 
     def _requests(self, *, joined: bool) -> Requests:
-        """What hooks ask for and all ranks agree on; gated wishes wait for a step that joins the ranks."""
+        """What hooks ask for: agreed on where a step joins the ranks anyway, which gated wishes wait for."""
+        if joined:
+            return self.hooks.agree(self.group) if self.hooks.may_have_asked() else Requests()
         wishes = Requests(self.hooks.now.stop, self.hooks.now.checkpoint)
         self.hooks.now.clear()
-        if joined and self.hooks.may_have_asked():
-            wishes.merge(self.hooks.agree(self.group))
         return wishes
 
     def _log(self) -> None:
-        """Write the row of the steps since the last one: one collective for all values in it."""
+        """Write the row of what came since the last one: one collective for all values in it."""
         self.position.set_phase("reducing metrics")
-        averaged = self.state.logged.averaged
-        states = [self.state.totals.state()]
-        states += [State(_pair(total, count), "sum") for total, count in averaged.values()]
-        names = ["train/loss", *averaged]
-        sums, *pairs = reduce_states(states, self.group, names)
-        values = TrainTotals.values(sums)
-        values["lr"] = float(self.updater.learning_rate)
-        values |= {name: float(total / count) for name, (total, count) in zip(averaged, pairs, strict=True)}
-        values |= {name: float(value) for name, value in self.state.logged.recorded.items()}
+        averaged, recorded = self.state.logged.averaged, self.state.logged.recorded
+        names, states = list(averaged), [State(_pair(*pair), "sum") for pair in averaged.values()]
+        values: dict[str, float] = {}
+        if not self.state.is_logged:
+            names, states = ["train/loss", *names], [self.state.totals.state(), *states]
+        if states:
+            sums = dict(zip(names, reduce_states(states, self.group, names), strict=True))
+            if not self.state.is_logged:
+                values = TrainTotals.values(sums.pop("train/loss"))
+                values["lr"] = float(self.updater.learning_rate)
+            values |= {name: float(total / count) for name, (total, count) in sums.items()}
+        values |= {name: float(value) for name, value in recorded.items()}
         self.state.totals.reset()
         averaged.clear()
-        self.state.logged.recorded.clear()
-        self._publish(values)
+        recorded.clear()
+        if values:
+            self._publish(values)
 
     def _evaluate(self) -> None:
         self.position.set_phase("evaluation")
@@ -151,6 +165,7 @@ class Loop:
         with equal_buffers(self.assembly.step_module, self.group, rule):
             values = self.evaluator.run(self.position.epoch)
         self._publish(values)
+        self.position.set_phase("scheduler")
         self.assembly.schedule.after_evaluation(values)
 
     def _publish(self, values: dict[str, float]) -> None:
@@ -160,8 +175,8 @@ class Loop:
         )
 
     def _checkpoint(self, reason: str) -> None:
-        self.save(reason)
-        self._saved_step = self.position.step
+        if self.save(reason):
+            self._saved_step = self.position.step
 
     def _stop_by_signal(self) -> None:
         """Every rank stands behind the same step; save it, unless there is nothing new to save."""

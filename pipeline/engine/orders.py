@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
 from pipeline.api.order import Order
+from pipeline.api.seeds import derive_seed
 from pipeline.engine import random_state
 from pipeline.engine.experiment import Part
 from pipeline.engine.group import Group
@@ -31,8 +33,8 @@ def as_order(sampler: Any, group: Group, seed: int, part: Part) -> Order:
 class TorchSamplerOrder:
     """A torch Sampler's indices: read as a whole on rank 0 and broadcast, O(n) memory on every rank.
 
-    The global generators are seeded by the epoch while it is read, so that a sampler which draws from
-    them gives the same order again after a resume.
+    The global generators, and the sampler's own ``generator``, are seeded by the epoch before it is
+    read, so that a sampler which draws gives the same order again after a resume.
     """
 
     def __init__(self, sampler: Sampler[int], group: Group, seed: int) -> None:
@@ -43,10 +45,15 @@ class TorchSamplerOrder:
         self._indices: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self.samples_per_epoch = len(sampler)  # type: ignore[arg-type]  # a torch Sampler may lack it
 
-    def indices(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
+    def set_epoch(self, epoch: int) -> None:
+        """Read the order of an epoch, on all ranks together, before the first index is asked for."""
         if epoch != self._epoch:
             self._indices = self._read(epoch)
             self._epoch = epoch
+
+    def indices(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
+        if epoch != self._epoch:
+            raise ValueError(f"set_epoch({epoch}) was not called; the order is that of epoch {self._epoch}")
         return self._indices[start:stop]
 
     def _read(self, epoch: int) -> NDArray[np.int64]:
@@ -54,6 +61,9 @@ class TorchSamplerOrder:
             self._sampler.set_epoch(epoch)
         with random_state.preserved():
             random_state.seed_all(self._seed, epoch)
+            generator = getattr(self._sampler, "generator", None)
+            if isinstance(generator, torch.Generator):
+                generator.manual_seed(derive_seed(self._seed, "generator", epoch))
             own = np.fromiter(self._sampler, dtype=np.int64)
         indices: NDArray[np.int64] = self._group.broadcast(own)
         if len(indices) != self.samples_per_epoch:

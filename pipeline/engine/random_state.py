@@ -53,10 +53,14 @@ def restore(state: dict[str, Any]) -> None:
 
 
 @contextmanager
-def preserved() -> Iterator[None]:
-    """Let other code draw without moving this process's streams."""
+def preserved(*, on_device: bool = True) -> Iterator[None]:
+    """Let other code draw without moving this process's streams.
+
+    Args:
+        on_device: CUDA's too; a forked worker must not touch it.
+    """
     torch_state, numpy_state, python_state = torch.get_rng_state(), np.random.get_state(), random.getstate()
-    cuda_state = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+    cuda_state = torch.cuda.get_rng_state() if on_device and torch.cuda.is_available() else None
     try:
         yield
     finally:

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 
 from pipeline.api.order import Order
 from pipeline.api.settings import LoaderSettings
+from pipeline.engine import worker
 from pipeline.engine.dealing import Dealing, cut_evenly, share_size
 from pipeline.engine.fetch import Fetcher, Request
 from pipeline.engine.world import World
@@ -53,6 +54,7 @@ class Reader:
         self.order = order
         self.dealing = dealing
         self._world = world
+        self._epoch: int | None = None
         self._max_microbatch_size = max_microbatch_size or dealing.global_batch_size
         self._requests = _Requests()
         self._loader = (
@@ -63,28 +65,27 @@ class Reader:
 
     def epoch(self, epoch: int, first_step: int = 0) -> Iterator[Share]:
         """The shares of an epoch from ``first_step`` on; nothing before it is read."""
-        self.fetcher.set_epoch(epoch)
+        self._set_epoch(epoch)
         if self._loader is None:
             batches: Iterator[Any] = (
                 self.fetcher[request] for request in self._plan(epoch, first_step, self.dealing.steps)
             )
         else:
             self._requests.plan = lambda: self._plan(epoch, first_step, self.dealing.steps)
-            batches = iter(self._loader)
+            batches = worker.start(self._loader)
         for step in range(first_step, self.dealing.steps):
             window_size = len(self.dealing.window(step))
             sizes = self.microbatch_sizes(window_size)
             yield Share(window_size, sizes, (next(batches) for _ in sizes))
 
     def close(self) -> None:
-        """End the workers now: those left to the garbage collector are each waited for 5 s in vain."""
-        iterator = self._loader._iterator if self._loader is not None else None
-        if iterator is not None:
-            iterator._shutdown_workers()  # type: ignore[attr-defined]  # there is no public way
+        """End the workers."""
+        if self._loader is not None:
+            worker.close(self._loader)
 
     def first_microbatch(self, epoch: int, step: int) -> Any:
         """The first microbatch of this rank at a step, read here; None where it has no sample."""
-        self.fetcher.set_epoch(epoch)
+        self._set_epoch(epoch)
         request = next(self._plan(epoch, step, step + 1), None)
         return self.fetcher[request] if request else None
 
@@ -93,6 +94,14 @@ class Reader:
         return cut_evenly(
             share_size(window_size, self._world.rank, self._world.world_size), self._max_microbatch_size
         )
+
+    def _set_epoch(self, epoch: int) -> None:
+        """Tell the dataset and the order, before anything is read; once for each epoch."""
+        self.fetcher.set_epoch(epoch)
+        if epoch != self._epoch:
+            self._epoch = epoch
+            if hasattr(self.order, "set_epoch"):
+                self.order.set_epoch(epoch)
 
     def _plan(self, epoch: int, first_step: int, last_step: int) -> Iterator[Request]:
         """The requests of some steps, in order; indices are computed in blocks of many steps."""
@@ -139,7 +148,7 @@ def _worker_loader(
     """A DataLoader that only carries requests to workers and batches back."""
     pin = world.device.type == "cuda" if settings.pin_memory == "auto" else settings.pin_memory
     return DataLoader(
-        fetcher,  # type: ignore[arg-type]  # keyed by Request, and never asked for its length
+        worker.Sender(fetcher),  # type: ignore[arg-type]  # keyed by Request, and never asked for its length
         batch_size=None,
         sampler=requests,
         collate_fn=_as_it_is,
@@ -148,14 +157,10 @@ def _worker_loader(
         persistent_workers=True,
         pin_memory=pin,
         multiprocessing_context=settings.start_method,
-        worker_init_fn=_one_thread,
+        worker_init_fn=worker.prepare,
         generator=torch.Generator().manual_seed(seed),  # its own: the training stream stays untouched
     )
 
 
 def _as_it_is(batch: Any) -> Any:
     return batch
-
-
-def _one_thread(worker: int) -> None:
-    torch.set_num_threads(1)

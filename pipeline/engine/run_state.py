@@ -30,6 +30,8 @@ class RunState:
     metrics: dict[str, float] = field(default_factory=dict)
     metrics_steps: dict[str, int] = field(default_factory=dict)
     """The step at which each was measured."""
+    stop_reason: str | None = None
+    """What a hook gave for ending the run early."""
 
     def publish(self, values: dict[str, float]) -> None:
         """Take new values of metrics, measured now."""

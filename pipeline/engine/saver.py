@@ -25,9 +25,13 @@ class Saver:
     folder: RunFolder
     signals: Signals
     say: Say
+    _told: bool = False
 
-    def save(self, reason: str) -> None:
+    def save(self, reason: str) -> bool:
         """Write a checkpoint of this moment; all ranks call it together and learn how it went.
+
+        Returns:
+            False: the disk is full, and the policy says to go on.
 
         Raises:
             CheckpointError: if it cannot be written, unless the policy says to go on with a full disk.
@@ -44,8 +48,9 @@ class Saver:
                 except WriteError as failed:
                     error = failed
             if group.broadcast(error is None):
-                return
+                return True
             self._failed(error)
+            return False
         finally:
             self.signals.phase = Phase.TRAINING
 
@@ -73,8 +78,16 @@ class Saver:
         return CheckpointStore(self.folder.checkpoints, retention=retention)
 
     def _score(self) -> Score | None:
-        """The monitored metric, if the last evaluation gave it."""
-        if self.policy is None or self.policy.monitor is None:
+        """The monitored metric, if it was measured at this very step: a score is of these weights."""
+        run, policy = self.checkpointing.run, self.policy
+        if policy is None or policy.monitor is None:
             return None
-        value = self.checkpointing.run.metrics.get(self.policy.monitor)
-        return None if value is None else Score(self.policy.monitor, value, self.policy.mode)
+        if run.metrics_steps.get(policy.monitor) != run.position.step:
+            if not self._told and policy.monitor in run.metrics:
+                self._told = True
+                self.say(
+                    f"a checkpoint at a step at which {policy.monitor} is not measured can never be the "
+                    "best; let checkpoints and evaluations fall together"
+                )
+            return None
+        return Score(policy.monitor, run.metrics[policy.monitor], policy.mode)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,12 @@ from torch.optim import Optimizer
 
 from pipeline.engine.experiment import Experiment
 from pipeline.errors import ComponentError
+
+_LENGTH = ("train.epochs", "train.steps")
+_PROGRESS = frozenset(
+    {"last_epoch", "_step_count", "_last_lr", "T_cur", "T_i", "best", "num_bad_epochs", "cooldown_counter"}
+)
+"""The part of a torch scheduler's state that is not its arguments."""
 
 
 @dataclass
@@ -64,10 +70,19 @@ class Schedule:
     def state_dict(self) -> dict[str, Any]:
         return self.scheduler.state_dict() if self.scheduler is not None else {}
 
-    def load_state_dict(self, state: dict[str, Any], optimizer: Optimizer) -> None:
-        """Go on where ``state`` was taken, from the rates that the optimizer now starts from."""
+    def load_state_dict(
+        self, state: dict[str, Any], optimizer: Optimizer, accepted: Collection[str] = ()
+    ) -> None:
+        """Go on where ``state`` was taken, from the rates that the optimizer now starts from.
+
+        Args:
+            accepted: config keys whose new values count. Where they concern the scheduler, it keeps
+                the curve that it was built with, and takes from the state only how far it has come.
+        """
         if self.scheduler is None:
             return
+        if any(key.startswith("scheduler.") or key in _LENGTH for key in accepted):
+            state = self.scheduler.state_dict() | {key: state[key] for key in _PROGRESS & state.keys()}
         self.scheduler.load_state_dict(state)
         if hasattr(self.scheduler, "base_lrs"):
             self.scheduler.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]

@@ -72,6 +72,7 @@ class Signals:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.phase is Phase.STARTING:
+            self.received = number  # foreign code may swallow the exception: then the first step sees it
             raise EarlyStop(number)
         if self.phase is Phase.ENDING:
             return

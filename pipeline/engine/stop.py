@@ -13,13 +13,18 @@ from collections.abc import Callable
 from typing import Protocol
 
 from pipeline.engine.signals import Signals
+from pipeline.errors import RunError
 
 
 class StopAgreement(Protocol):
     """Asked before every step."""
 
     def may_begin(self, step: int) -> bool:
-        """Whether to take this step (counted from 1); False once a stop is agreed, on all ranks alike."""
+        """Whether to take this step (counted from 1); False once a stop is agreed, on all ranks alike.
+
+        Raises:
+            RunError: if a rank is gone, so that none can be agreed.
+        """
         ...
 
 
@@ -44,6 +49,7 @@ class StopTogether:
         self._begun = 0
         self._announced = False
         self._last_step: int | None = None
+        self._silent: list[int] = []
 
     def may_begin(self, step: int) -> bool:
         if self._signals.received is not None and not self._requested:
@@ -51,7 +57,9 @@ class StopTogether:
             self._request()
         with self._changed:
             if self._requested or self._announced:
-                self._changed.wait_for(lambda: self._last_step is not None)
+                self._changed.wait_for(lambda: self._last_step is not None or self._silent)
+            if self._silent:
+                raise RunError(f"ranks {self._silent} did not answer when the others were to stop together")
             if self._last_step is not None and step > self._last_step:
                 return False
             self._begun = step
@@ -62,6 +70,12 @@ class StopTogether:
         with self._changed:
             self._announced = True
             return self._begun
+
+    def give_up(self, silent: list[int]) -> None:
+        """There is no decision, since these ranks do not answer: dead, or stopped by the system."""
+        with self._changed:
+            self._silent = silent
+            self._changed.notify_all()
 
     def decide(self, last_step: int) -> None:
         """Take the decision: all ranks finish this step, and begin no further one."""

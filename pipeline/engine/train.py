@@ -46,7 +46,9 @@ class Start:
     resume: Checkpoint | None = None
     """Go on from here."""
     changed: tuple[str, ...] = ()
-    """Config keys that have changed since ``resume`` was written, and now count."""
+    """Config keys that have changed since ``resume`` was written."""
+    accepted: tuple[str, ...] = ()
+    """Those that count although ``resume`` has other values."""
     weights: Checkpoint | None = None
     """Begin anew with this model."""
 
@@ -70,14 +72,20 @@ class Setting:
 def train(experiment: Experiment, setting: Setting, start: Start) -> Result:
     """Run one attempt to its end; all ranks call it together."""
     signals, position = setting.signals, setting.position
-    assembly = assemble(experiment, setting.world, setting.group, position, setting.say)
+
+    def built() -> None:
+        setting.group.await_built()
+        signals.phase = Phase.TRAINING  # from here on the ranks stop together
+
+    assembly = assemble(experiment, setting.world, setting.group, position, setting.say, built)
     state = RunState(position, TrainTotals(setting.world.device))
     hooks = _bound_hooks(assembly, state, setting)
+    if hooks.checkpoint_policy is None:
+        setting.say("no [hooks.checkpoint]: checkpoints are written only on a signal or a hook's request")
     checkpointing = Checkpointing(assembly, hooks, state, setting.group, setting.world)
     _begin(checkpointing, start, setting.say)
     with _opened(setting.folder, setting.world) as write_row:
         loop = _loop(checkpointing, setting, write_row, resumed=start.resume is not None)
-        signals.phase = Phase.TRAINING
         try:
             loop.run()
         except BaseException as error:
@@ -85,9 +93,9 @@ def train(experiment: Experiment, setting: Setting, start: Start) -> Result:
             raise
         finally:
             signals.phase = Phase.ENDING
-    assembly.data.close()
+            assembly.data.close()
     position.set_phase("the end of the run")
-    reason = loop.stop_reason or ""
+    reason = state.stop_reason or ""
     if loop.stopped_by_signal:
         reason = signal_name(signals.received) if signals.received else "a signal to another rank"
     return Result(position.step, dict(state.metrics), loop.stopped_by_signal, reason)
@@ -134,13 +142,14 @@ def _begin(checkpointing: Checkpointing, start: Start, say: Say) -> None:
     """Bring parameters, counters and random states to where the attempt begins."""
     assembly, world = checkpointing.assembly, checkpointing.world
     if start.weights is not None:
+        checkpointing.run.position.set_phase("model")
         load_strictly(assembly.model, start.weights.model, start.weights.name)
     position = checkpointing.run.position
+    seed_training(assembly, world, 0)
     if start.resume is None:
-        seed_training(assembly, world, 0)
         return
     position.set_phase("restoring a checkpoint")
-    checkpointing.restore(start.resume, start.changed, say)
+    checkpointing.restore(start.resume, start.changed, start.accepted, say)
     warm_up(assembly, position, world)
     checkpointing.restore_random(start.resume, say)
 

@@ -55,6 +55,7 @@ class Updater:
         self._parameters = [p for p in self.module.parameters() if p.requires_grad]
         self._unused = Unused(self.module)
         self._looked = False
+        self._last_scale = self.scaler.get_scale() if self.scaler is not None else 1.0
         self._scale: tuple[tuple[float, torch.dtype], Tensor] | None = None
 
     def step(self, share: Share) -> bool:
@@ -116,6 +117,7 @@ class Updater:
         return loss
 
     def _forward_nothing(self) -> Tensor:
+        self.on_phase("objective")
         loss: Tensor = self.module(None)[0]
         self._agree_on_weights(self.weighted)
         return loss
@@ -160,6 +162,9 @@ class Updater:
         self._stepped = False
         self.scaler.step(self.optimizer)
         self.scaler.update()
+        if getattr(self.optimizer, "_step_supports_amp_scaling", False):  # a fused one skips in its kernel
+            scale, self._last_scale = self._last_scale, self.scaler.get_scale()
+            return self._last_scale >= scale
         return self._stepped
 
     def _look_for_unused(self) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torch.distributed import Store  # type: ignore[attr-defined]
 
 _FOREVER = timedelta(days=365)
+_ANSWER_TIMEOUT = timedelta(seconds=20)
 _RECORD_TIMEOUT = timedelta(seconds=5)
 _REPORT_TIMEOUT = 10.0  # seconds; the first rank to fail may be killed before its word is out
 
@@ -105,7 +106,13 @@ class Watch:
         begun = self.stop.announce()
         self._store.set(f"begun/{self._world.rank}", str(begun))
         keys = [f"begun/{rank}" for rank in range(self._world.world_size)]
-        self._store.wait(keys, _FOREVER)
+        try:
+            self._store.wait(keys, _ANSWER_TIMEOUT)
+        except (
+            RuntimeError
+        ):  # a thread answers at once unless its process is gone, or code in C holds on to it
+            self.stop.give_up([rank for rank, key in enumerate(keys) if not self._store.check([key])])
+            return
         self.stop.decide(max(int(self._store.get(key)) for key in keys))
 
     def _end_after_failure(self) -> None:

@@ -128,14 +128,21 @@ def find_run(runs_dir: Path, ref: str) -> RunFolder:
     raise RunError(_not_found(runs_dir, ref, matches, rows))
 
 
-def newest_of_identity(runs_dir: Path, identity: str) -> RunRow | None:
+def newest_of_identity(runs_dir: Path, identity: str, *, name: str | None = None) -> RunRow | None:
     """The newest run of the same experiment, or None.
+
+    Args:
+        name: look only at runs of this name.
 
     Raises:
         RunError: if ``runs_dir`` cannot be read.
     """
     rows = sorted(map(_row_of_record, run_folders(runs_dir)), key=_age)
-    same = [row for row in rows if row.record and row.record.identity == identity]
+    same = [
+        row
+        for row in rows
+        if row.record and row.record.identity == identity and name in (None, row.record.name)
+    ]
     return read_row(same[-1].folder) if same else None
 
 

@@ -175,6 +175,18 @@ def test_lr_monitor_logs_the_rate_of_the_coming_step(make_run: MakeRun) -> None:
     assert run.logged == [(0, "lr/0", 0.5), (1, "lr/0", 0.5), (1, "lr/1", 0.25)]
 
 
+def test_lr_monitor_logs_each_rate_once_however_often_it_is_resumed(make_run: MakeRun) -> None:
+    """What was logged for the step after a checkpoint is in the checkpoint."""
+    run, hook = make_run(), LRMonitor()
+    hook.on_run_start(run)
+    for _ in range(3):
+        run.advance()
+        hook.on_step_end(run)
+        hook = LRMonitor()
+        hook.on_run_start(run)
+    assert [step for step, _, _ in run.logged] == [0, 1, 2, 3]
+
+
 def test_throughput_measures_between_log_points(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([10.0, 12.0, 12.0, 16.0, 16.0])
     monkeypatch.setattr("time.perf_counter", lambda: next(clock))

@@ -53,6 +53,18 @@ def test_a_resumed_run_takes_back_what_is_past_its_checkpoint(make_run: Callable
     assert scalars(run.folder) == {"train/loss": [(1, 4.0), (2, 3.0), (3, 2.0)]}
 
 
+def test_a_run_killed_before_its_first_checkpoint_starts_over(make_run: Callable[..., Any]) -> None:
+    hook, run = TensorBoard(), make_run()
+    hook.on_run_start(run)
+    play(hook, run, [{"train__loss": 9.0}] * 3)  # killed: nobody closes the file
+    hook, again = TensorBoard(), make_run()
+    hook.on_run_start(again)
+    play(hook, again, [{"train__loss": 4.0}, {"train__loss": 3.0}])
+    hook.on_run_end(again)
+    hook.on_exception(run, KeyboardInterrupt())
+    assert scalars(run.folder) == {"train/loss": [(1, 4.0), (2, 3.0)]}
+
+
 def test_absent_package_names_the_extra(
     make_run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -212,8 +212,34 @@ EDITS = {
     ]),
     "scheduler's monitor": (
         ("[train]", "[scheduler]\ntype = 'warmup_cosine'\nmonitor = 'eval/los'\n[train]"),
-        [f"{P}:22:1: scheduler.monitor: \"eval/los\" is not measured; did you mean 'eval/loss'?"],
+        [
+            f'{P}:22:1: scheduler.monitor: "eval/los" is not measured at evaluation; '
+            "did you mean 'eval/loss'?",
+        ],
     ),
+    "scheduler's monitor of training": (
+        ("[train]", "[scheduler]\ntype = 'warmup_cosine'\nmonitor = 'lr'\n[train]"),
+        [
+            f'{P}:22:1: scheduler.monitor: "lr" is not measured at evaluation; '
+            "expected one of eval/loss, eval/accuracy",
+        ],
+    ),
+    "scheduler's monitor with nothing to evaluate": (
+        ('[dataset.eval]\ntype = "digits"', ""),
+        ("[train]", "[scheduler]\ntype = 'warmup_cosine'\nmonitor = 'train/loss'\n[train]"),
+        [
+            f'{P}:21:1: scheduler.monitor: "train/loss" is not measured at evaluation; '
+            "expected a table [dataset.NAME] beside [dataset.train]",
+        ],
+    ),
+    "metric named as the loss": (("[metrics.accuracy]", "[metrics.loss]\ntype = 'accuracy'"), [
+        f"{P}:18:10: metrics.loss: the name is reserved for the objective's loss; "
+        "expected another name, with its type beside it",
+    ]),
+    "name from the environment": (("[model]", 'name = "a-${oc.env:TEST_TEXT}"\n[model]'), [
+        f"{P}:1:1: name: comes from the environment, whose text is never written; the run's folder has "
+        "the name; expected plain text, or --name on the command line",
+    ]),
     # interpolation
     "unknown reference": (("= 10", '= "${vars.clases}"\n[vars]\nclasses = 10'), [
         f"{P}:3:1: model.out_features: ${{vars.clases}} refers to nothing; "

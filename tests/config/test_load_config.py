@@ -270,7 +270,8 @@ def test_a_type_said_again_drops_nothing(load_config, problem_lines, valid) -> N
 def test_whole_values_from_the_environment_fit_the_declared_type(load_config, valid, monkeypatch) -> None:
     monkeypatch.setenv("TEST_NUMBER", "16")
     monkeypatch.setenv("TEST_LIST", "[1, 2]")
-    text = valid.replace("seed = 7", 'seed = "${oc.env:TEST_NUMBER}"\nname = "${oc.env:TEST_NUMBER}"')
+    text = valid.replace("seed = 7", 'seed = "${oc.env:TEST_NUMBER}"')
+    text = text.replace('type = "digits"', 'type = "table"\nurl = "${oc.env:TEST_NUMBER}"', 1)
     config = load_config(
         text,
         "model.hidden=${oc.env:TEST_LIST}",
@@ -279,7 +280,7 @@ def test_whole_values_from_the_environment_fit_the_declared_type(load_config, va
         "optimizer.lr=${oc.env:TEST_UNSET,null}",
     )
     assert config.plan.seed == 16
-    assert config.plan.name == "16", "where text is wanted it stays text"
+    assert config.plan.datasets["train"].arguments["url"] == "16", "where text is wanted it stays text"
     assert config.plan.model.arguments["hidden"] == [1, 2]
     assert config.plan.train.global_batch_size == 16
     assert config.plan.loader.workers == 3

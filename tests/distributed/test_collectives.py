@@ -40,10 +40,11 @@ def test_one_collective_a_report_whatever_the_number_of_metrics(command, tmp_pat
     rows = counts(ran(command, tmp_path, 2, config))
     by_step = {row["step"]: row["calls"] for row in rows}
     report = {"all_gather": 2}  # a row and an evaluation, at the ends of both epochs
+    wishes = {"all_gather": 1}  # of the report's step, agreed on after the hook has counted
     # The first step is where the ranks agree whether the objective counts its own weights.
     assert by_step == {1: {"broadcast_object_list": 1}} | {
         step: {} if step % 5 else report for step in range(2, 11)
-    }
+    } | {6: wishes}
 
 
 def test_a_growing_state_costs_one_more_for_all_of_them(command, tmp_path):
@@ -56,7 +57,7 @@ def test_a_growing_state_costs_one_more_for_all_of_them(command, tmp_path):
         hooks={"counting": {}},
     )
     by_step = {row["step"]: row["calls"] for row in counts(ran(command, tmp_path, 2, config))}
-    assert by_step[5] == {"all_gather": 2}
+    assert by_step[5] == {"all_gather": 1 + 2}  # the last row, then the evaluation; wishes come after
 
 
 @pytest.mark.parametrize("length", [1, 2, 5, 7, 8, 9])
@@ -83,6 +84,32 @@ def test_values_that_hooks_log_on_all_ranks_are_averaged_over_them(command, tmp_
     config = write_config(tmp_path, hooks={"journal": {}})
     rows = [row for row in rows_of(ran(command, tmp_path, 3, config)) if "train/loss" in row]
     assert [row["journal/rank"] for row in rows[1:]] == [1.0] * (len(rows) - 1)
+
+
+@pytest.mark.parametrize(
+    ("metric", "says"), [("drifting", "declared as torch.int64"), ("stateless", "declares no state")]
+)
+def test_a_metric_that_does_not_keep_what_it_declares_is_refused(command, tmp_path, metric, says):
+    """MET-05: never a wrong number; a rank without samples could not even unpack it."""
+    config = write_config(
+        tmp_path, dataset__eval={"type": "points", "length": 1}, metrics={metric: {}}, train__epochs=1
+    )
+    job = command(2, ["run", config, "--runs-dir", tmp_path / "runs"])
+    assert job.wait() == [1, 1]
+    assert says in job.stderr(0) + job.stderr(1)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_torch_sampler_where_a_rank_has_no_share(command, tmp_path, batch):
+    """SMP-08: the order is read by all ranks together, whoever has a sample."""
+    config = write_config(
+        tmp_path,
+        dataset={"train": {"type": "points", "length": 1 if batch == 4 else 5}},
+        metrics={},
+        sampler={"type": "torchs_random"},
+        train={"epochs": 2, "global_batch_size": batch},
+    )
+    ran(command, tmp_path, 2, config)
 
 
 def test_a_metric_that_declares_nothing_is_refused_where_there_are_ranks(command, tmp_path):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections import Counter
+from unittest import mock
 
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
 from pipeline import EpochSampler
+from pipeline.api import register
 from pipeline.engine.random_state import preserved, seed_all
 from runs_of import PARTS, only_run, rows_of, state_of, weights_of, write_config
 
@@ -242,9 +244,11 @@ def test_an_evaluation_is_that_of_the_model_in_evaluation_mode(command, tmp_path
 
 
 def load_parts():
+    """The parts as a module; what they register is for the ranks, not for this process."""
     spec = importlib.util.spec_from_file_location("parts", PARTS)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with mock.patch.dict(register._registrations, clear=True):
+        spec.loader.exec_module(module)
     return module
 
 

@@ -48,6 +48,7 @@ lr = 0.1
 [train]
 steps = 4
 global_batch_size = 8
+evaluate_every = "2 steps"
 deterministic = false  # true sets an environment variable of this process for good
 
 [hooks.checkpoint]

@@ -15,7 +15,8 @@ class LRMonitor(Hook):
     """
 
     def on_run_start(self, run: Run) -> None:
-        self._log(run)
+        if run.step == 0:  # a checkpoint holds what was logged for the step after it
+            self._log(run)
 
     def on_step_end(self, run: Run) -> None:
         if run.step < run.total_steps:  # a last row, written after this, still shows the last step's rates

@@ -29,9 +29,8 @@ class TensorBoard(Hook):
             raise ComponentError(
                 "hook tensorboard needs the package tensorboard: pip install 'pipeline-ddp[tensorboard]'"
             ) from error
-        # What a killed attempt wrote past the checkpoint is taken back.
-        purge_step = run.step + 1 if run.step else None
-        self._writer = SummaryWriter(run.folder / "tensorboard", purge_step=purge_step)
+        # What a killed attempt wrote past the checkpoint is taken back; without one, all of it.
+        self._writer = SummaryWriter(run.folder / "tensorboard", purge_step=run.step + 1)
         self._seen = dict(run.metrics_steps)
 
     def on_step_end(self, run: Run) -> None:

@@ -208,6 +208,58 @@ class Extremes(Metric):
         return self.largest - self.smallest
 
 
+@register("metric", "drifting")
+class Drifting(Metric):
+    """Declares a count, and makes a fraction of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("total", torch.tensor(0), "sum")
+
+    def update(self, outcome):
+        self.total = self.total + outcome.loss.detach().double()
+
+    def compute(self):
+        return self.total
+
+
+@register("metric", "stateless")
+class Stateless(Metric):
+    """Counts in an attribute that it does not declare."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.samples = 0
+
+    def update(self, outcome):
+        self.samples += len(outcome.targets)
+
+    def compute(self):
+        return self.samples
+
+
+@register("sampler", "torchs_random")
+class TorchsRandom(torch.utils.data.RandomSampler):
+    """A torch Sampler, with a generator of its own if asked."""
+
+    def __init__(self, dataset, own_generator: bool = False) -> None:
+        super().__init__(dataset, generator=torch.Generator() if own_generator else None)
+
+
+@register("model", "remembering")
+class Remembering(Net):
+    """Trains with a running mean that is in no state_dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(8), persistent=False)
+
+    def forward(self, inputs):
+        if self.training:
+            self.mean.lerp_(inputs.mean(0), 0.1)
+        return super().forward(inputs - self.mean)
+
+
 @register("hook", "killer")
 class Killer(Hook):
     """Kills the whole job without a word after a step: every rank itself, as SIGKILL does."""
@@ -219,6 +271,30 @@ class Killer(Hook):
 
     def on_step_end(self, run):
         if run.step == self.step:
+            os.kill(os.getpid(), 9)
+
+
+@register("hook", "end_killer")
+class EndKiller(Hook):
+    """Kills the whole job when the run is over but not yet recorded as such."""
+
+    ranks = "all"
+
+    def on_run_end(self, run):
+        os.kill(os.getpid(), 9)
+
+
+@register("hook", "once_killed")
+class OnceKilled(Hook):
+    """Rank 1 kills itself after a step, but only the first time that it is started."""
+
+    ranks = "all"
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_end(self, run):
+        if run.step == self.step and run.world.rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
             os.kill(os.getpid(), 9)
 
 

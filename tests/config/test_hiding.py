@@ -1,0 +1,47 @@
+"""What a config knows to be no text to show, and how it is masked."""
+
+from __future__ import annotations
+
+from pipeline.config.hiding import mask
+
+TABLE = 'type = "table"\nurl = "http://${oc.env:TEST_USER}@host/${oc.env:TEST_UNSET,train}"\n'
+
+
+def hidden_of(load_config, valid, *sets: str):
+    return load_config(valid.replace('type = "digits"\n', TABLE, 1), *sets).hidden
+
+
+def test_environment_text_is_hidden_and_its_default_is_not(load_config, valid, monkeypatch) -> None:
+    monkeypatch.setenv("TEST_USER", "t0psecret")
+    assert hidden_of(load_config, valid) == {"t0psecret": "${oc.env:TEST_USER}"}
+
+
+def test_short_texts_numbers_and_choices_are_not_hidden(load_config, valid, monkeypatch) -> None:
+    monkeypatch.setenv("TEST_USER", "abc")
+    monkeypatch.setenv("TEST_ROWS", "10000")
+    monkeypatch.setenv("TEST_CHOICE", "step")
+    sets = ("dataset.train.rows=${oc.env:TEST_ROWS}", "scheduler.type='warmup_cosine'")
+    assert (
+        hidden_of(load_config, valid, *sets, "scheduler.interval=${oc.env:TEST_CHOICE}")
+        == {
+            # the scheduler's interval is a text that config.toml has as it was resolved
+        }
+    )
+
+
+def test_decoded_environment_text_and_secrets_are_hidden(load_config, valid, monkeypatch) -> None:
+    monkeypatch.setenv("TEST_USER", "user")
+    monkeypatch.setenv("TEST_COLUMNS", "[first, second]")
+    columns = "dataset.train.columns=${oc.decode:${oc.env:TEST_COLUMNS}}"
+    found = hidden_of(load_config, valid, columns, "hooks.uploader.token='s3cret'")
+    assert found == {
+        "user": "${oc.env:TEST_USER}",
+        "first": "${oc.env:TEST_COLUMNS}",
+        "second": "${oc.env:TEST_COLUMNS}",
+        "s3cret": "***",
+    }
+
+
+def test_masks_the_longest_text_first_and_what_repr_makes_of_it() -> None:
+    hidden = {"pass": "***", "password\n1": "${oc.env:P}"}
+    assert mask("a pass, 'password\\n1', password\n1.", hidden) == "a ***, '${oc.env:P}', ${oc.env:P}."
