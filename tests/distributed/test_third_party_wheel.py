@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import venv
@@ -224,7 +225,9 @@ def test_once_uninstalled_its_names_are_unknown_and_nothing_is_created(wheel, co
     assert listed(command, environment) == set()
     config = write(tmp_path)
     job = command(2, ["run", config, "--runs-dir", tmp_path / "runs"], env=environment.variables)
-    assert job.wait() == [2, 2]
+    statuses = job.wait()
+    # the launcher may end rank 1 before it has found the same by itself
+    assert statuses[0] == 2 and statuses[1] in (2, 75, -signal.SIGTERM), job.report()
     assert job.stderr(1) == ""  # once for all ranks
     errors = [line for line in job.stderr(0).splitlines() if line.startswith(f"{config}:")]
     places = [(number, line) for number, line in enumerate(CONFIG.splitlines(), 1) if line in NAMED]
