@@ -15,6 +15,7 @@ from pipeline.cli.loading import Loaded
 from pipeline.config.config import Config, fingerprint, identity
 from pipeline.config.hiding import mask
 from pipeline.engine.failure import Failure
+from pipeline.errors import CheckpointError
 from pipeline.registry.provenance import Provenance
 from pipeline.runs.gitinfo import read_git
 from pipeline.runs.layout import RunFolder
@@ -159,12 +160,15 @@ def _recorded(failure: Failure) -> RecordedFailure:
 
 
 def _best(folder: RunFolder) -> Best | None:
-    """The score of the checkpoint that ``best`` names."""
+    """The score of the checkpoint that ``best`` names; none where it is damaged."""
     store = CheckpointStore(folder.checkpoints)
-    step = store.pointer("best")
+    try:
+        step = store.pointer("best")
+        score = store.manifest(store.at(step).name).score if step is not None else None
+    except CheckpointError:
+        return None
     if step is None:
         return None
-    score = store.manifest(store.at(step).name).score
     return Best(score.metric, score.value, step) if score else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
@@ -183,7 +184,8 @@ def _age(row: RunRow) -> tuple[datetime, int, str]:
 def _created_by_folder(folder: RunFolder) -> datetime:
     parsed = parse_folder_name(folder.name)
     if parsed is not None:
-        return parsed.created.astimezone()
+        with suppress(ValueError, OverflowError):  # a year that no zone can be applied to
+            return parsed.created.astimezone()
     return datetime.fromtimestamp(folder.path.stat().st_mtime).astimezone()
 
 
