@@ -16,6 +16,9 @@ from pipeline.api.period import Period
 
 Positive = Annotated[int, Ge(1)]
 
+LENGTH_KEYS = frozenset({"train.epochs", "train.steps"})
+"""The config keys that say how long a run is."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings:

@@ -40,7 +40,6 @@ class Ended:
     """How an attempt ended on this rank."""
 
     folder: RunFolder
-    world_size: int
     result: Result | None = None
     """None: there was nothing left to do."""
 
@@ -71,7 +70,7 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
     decision = Decision.from_json(text)
     folder = RunFolder(Path(decision.folder))
     if decision.finished:
-        return Ended(folder, world.world_size)
+        return Ended(folder)
     experiment = bind_experiment(plan, loaded.registry, decision.seed)
     switches = torch_switches(threads=threads, deterministic=plan.train.deterministic)
     with rank_log(folder.log(world.rank), rank=world.rank, say=say) as log, switches:
@@ -82,11 +81,12 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
             folder,
             world=world,
             launcher=launcher,
+            store=store,
             signals=signals,
             hidden=loaded.config.hidden,
             log=log,
         )
-    return Ended(folder, world.world_size, result)
+    return Ended(folder, result)
 
 
 def _run(
@@ -96,12 +96,12 @@ def _run(
     *,
     world: World,
     launcher: Store | None,
+    store: Store | None,
     signals: Signals,
     hidden: Mapping[str, str],
     log: Say,
 ) -> Result:
     """Join the other ranks, train, and record the end, whatever it is."""
-    store = attempt_store(launcher) if launcher is not None else None
     position = Position()
     blame = partial(blamed, experiment.parts(), world, position, signals=signals, hidden=hidden)
 

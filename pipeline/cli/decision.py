@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
+from pipeline.api.settings import LENGTH_KEYS
 from pipeline.cli.changes import accepted_changes
 from pipeline.cli.loading import Loaded
 from pipeline.cli.naming import named_run, parse_parent
 from pipeline.cli.records import new_record, next_attempt
 from pipeline.config.config import identity, to_toml
-from pipeline.engine.checkpoint import LENGTH
 from pipeline.errors import RunError
 from pipeline.runs import metric_log
 from pipeline.runs.checkpoints import Checkpoint
@@ -143,7 +143,7 @@ def _go_on(
         raise RunError(f"{folder.path} is running (process {record.pid} on {record.host}); stop it first")
     seen_alive = datetime.fromtimestamp(last_sign(folder)).astimezone()  # before anything is written
     changes = accepted_changes(loaded, folder, record.seed, accept=wish.accept_changes, say=say)
-    if record.status == "completed" and LENGTH.isdisjoint(change.key for change in changes):
+    if record.status == "completed" and LENGTH_KEYS.isdisjoint(change.key for change in changes):
         say(f"{folder.path} is complete after {record.steps} steps: nothing to do")
         return Decision(str(folder.path), record.seed, finished=True)
     checkpoint = _newest_checkpoint(folder, say)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
+from pipeline.api.settings import LENGTH_KEYS
 from pipeline.config.compare import Change
 
 Effect: TypeAlias = Literal["takes effect", "refused", "wants --accept-changes"]
@@ -13,7 +14,6 @@ TAKES_EFFECT: Effect = "takes effect"
 REFUSED: Effect = "refused"
 WANTS_ACCEPTANCE: Effect = "wants --accept-changes"
 
-_LENGTH = ("train.epochs", "train.steps")
 
 _RULES: tuple[tuple[str, Effect, str], ...] = (
     ("name", TAKES_EFFECT, "a label"),
@@ -59,7 +59,7 @@ def effects(changed: Iterable[Change], *, scheduler_told_length: bool) -> list[t
     found: list[tuple[Change, Effect, str]] = []
     for change in changed:
         effect, reason = effect_of(change.key)
-        if scheduler_told_length and change.key in _LENGTH:
+        if scheduler_told_length and change.key in LENGTH_KEYS:
             effect, reason = WANTS_ACCEPTANCE, "the scheduler was told the length of the run"
         found.append((change, effect, reason))
     return found

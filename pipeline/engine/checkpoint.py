@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor, nn
 
+from pipeline.api.settings import LENGTH_KEYS
 from pipeline.engine import random_state, weights
 from pipeline.engine.assembly import Assembly
 from pipeline.engine.buffers import equal_buffers, load_buffers
@@ -26,8 +27,6 @@ from pipeline.runs.checkpoints import Checkpoints
 from pipeline.runs.layout import RunFolder
 
 FORMAT = 1
-LENGTH = frozenset({"train.epochs", "train.steps"})
-"""The config keys that say how long a run is."""
 MODEL_FILE = "model.safetensors"
 STATE_FILE = "state.pt"
 
@@ -39,10 +38,6 @@ class Checkpoint:
     name: str
     model: Mapping[str, Tensor]
     state: Mapping[str, Any]
-
-    @property
-    def world_size(self) -> int:
-        return len(self.state["ranks"])
 
     @classmethod
     def from_files(cls, name: str, model: bytes, state: bytes) -> Checkpoint:
@@ -129,7 +124,7 @@ class Checkpointing:
             assembly.scaler.load_state_dict(dict(state["scaler"]))
         self.run.position.load_state_dict(state["position"])
         self._find_place_in_epoch(state["global_batch_size"], checkpoint.name)
-        if LENGTH.isdisjoint(changed):  # a run that is made longer is meant to go on
+        if LENGTH_KEYS.isdisjoint(changed):  # a run that is made longer is meant to go on
             self.run.stop_reason = state["stop_reason"]
         self.run.metrics.update(state["metrics"])
         self.run.metrics_steps.update(state["metrics_steps"])

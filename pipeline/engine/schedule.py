@@ -9,10 +9,10 @@ from typing import Any
 
 from torch.optim import Optimizer
 
+from pipeline.api.settings import LENGTH_KEYS
 from pipeline.engine.experiment import Experiment
 from pipeline.errors import ComponentError
 
-_LENGTH = ("train.epochs", "train.steps")
 _PROGRESS = frozenset(
     {"last_epoch", "_step_count", "_last_lr", "T_cur", "T_i", "best", "num_bad_epochs", "cooldown_counter"}
 )
@@ -81,7 +81,7 @@ class Schedule:
         """
         if self.scheduler is None:
             return
-        if any(key.startswith("scheduler.") or key in _LENGTH for key in accepted):
+        if any(key.startswith("scheduler.") or key in LENGTH_KEYS for key in accepted):
             state = self.scheduler.state_dict() | {key: state[key] for key in _PROGRESS & state.keys()}
         self.scheduler.load_state_dict(state)
         if hasattr(self.scheduler, "base_lrs"):

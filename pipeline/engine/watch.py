@@ -71,12 +71,6 @@ class Watch:
                 print("rank 0 did not record this failure", file=sys.stderr)  # noqa: T201
         return True
 
-    def first_failure(self) -> Failure | None:
-        """The failure that some rank has reported, if any has."""
-        if not self._speak.check(["failure"]):
-            return None
-        return Failure.from_dict(json.loads(self._speak.get("failure")))
-
     def close(self, barrier: Callable[[], None]) -> None:
         """End the threads of all ranks together, in good order."""
         barrier()  # nobody has anything left to say
