@@ -64,6 +64,7 @@ COMMANDS = {
     "components": "KIND NAME --json --load",
     "diff": "A B ... --json --markdown --runs-dir",
     "runs": "--json --csv --where --sort --limit --runs-dir",
+    "sweep": "CONFIG --grid --jobs --set --unset --runs-dir --nproc",
 }
 
 

@@ -17,6 +17,7 @@ _COMMANDS = {
     "components": "Show what is installed, and from where.",
     "diff": "Show what was different between two runs or configs.",
     "runs": "List the runs.",
+    "sweep": "Run every combination of some values.",
 }
 
 

@@ -9,16 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipeline.cli.output import CONFIG_ERROR, shown_errors
-from pipeline.cli.results import duration_of, print_csv, print_json, print_table, rounded
+from pipeline.cli.results import print_csv, print_json, print_table
+from pipeline.cli.runs_table import BROKEN, runs_table
 
 if TYPE_CHECKING:
     from pipeline.runs.listing import RunRow
-
-BROKEN = "broken"
-"""Stands for the status of a run whose record cannot be read."""
-
-_LABELS = ("name", "components")
-"""Config keys that make no difference to a run."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -47,9 +42,9 @@ def command(
         if as_json:
             print_json([_document(row) for row in rows])
         elif as_csv:
-            print_csv(*_table(rows, for_people=False))
+            print_csv(*runs_table(rows, for_people=False))
         elif rows:
-            print_table(*_table(rows, for_people=True))
+            print_table(*runs_table(rows, for_people=True))
         else:
             click.echo(f"no runs in {runs_dir}" + (" that --where means" if where else ""), err=True)
 
@@ -117,40 +112,6 @@ def _limited(rows: list[RunRow], limit: int | None, *, newest: bool) -> list[Run
     if limit is None:
         return rows
     return rows[-limit:] if newest else rows[:limit]
-
-
-def _table(rows: Sequence[RunRow], *, for_people: bool) -> tuple[list[str], list[list[Any]]]:
-    """Headers and lines; the column of problems is there where one is broken."""
-    from pipeline.runs.listing import varying_keys
-
-    keys = [key for key in varying_keys(rows) if key not in _LABELS]
-    metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
-    problem = ["problem"] if any(row.problem for row in rows) else []
-    duration = "duration" if for_people else "seconds"
-    headers = ["run", "status", "steps", duration, *keys, *metrics, "best", *problem]
-    shown = rounded if for_people else _as_it_is
-    lines = []
-    for row in rows:
-        best: Any = row.record.best if row.record else None
-        if best is not None:
-            best = f"{best.metric} {rounded(best.value)} at {best.step}" if for_people else best.value
-        lines.append(
-            [
-                row.folder.name,
-                row.status or BROKEN,
-                row.steps,
-                duration_of(row.seconds) if for_people else row.seconds,
-                *(row.config.get(key) for key in keys),
-                *(shown(row.metrics.get(name)) for name in metrics),
-                best,
-                *([row.problem] if problem else []),
-            ]
-        )
-    return headers, lines
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 def _document(row: RunRow) -> dict[str, Any]:

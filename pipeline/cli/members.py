@@ -1,0 +1,69 @@
+"""The runs that a sweep is to have, and what has become of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.cli.loading import load_with_registry
+from pipeline.config.config import Config, fingerprint
+from pipeline.errors import ConfigError, Problem
+from pipeline.runs.listing import RunRow, list_runs
+
+
+@dataclass(frozen=True)
+class Member:
+    """One combination of a grid."""
+
+    varied: tuple[str, ...]
+    """The overrides that make it: ``optimizer.lr=0.1``."""
+    config: Config
+
+    @property
+    def label(self) -> str:
+        return " ".join(self.varied)
+
+    def run_in(self, rows: Sequence[RunRow]) -> RunRow | None:
+        """The newest run of exactly this experiment; one whose seed was drawn counts with that seed."""
+        return next((row for row in reversed(rows) if self._is_in(row)), None)
+
+    def _is_in(self, row: RunRow) -> bool:
+        record, seed = row.record, self.config.plan.seed
+        if record is None or record.parent is not None or record.seed_drawn is not (seed is None):
+            return False
+        return record.fingerprint == fingerprint(self.config, record.seed if seed is None else seed)
+
+
+def load_members(
+    path: Path, combinations: Sequence[tuple[str, ...]], sets: Sequence[str], unsets: Sequence[str]
+) -> list[Member]:
+    """Read and validate the config of every combination, before any of them runs.
+
+    Raises:
+        ConfigError: with the faults of all combinations, and those that differ in nothing.
+    """
+    members: list[Member] = []
+    problems: dict[Problem, None] = {}
+    for varied in combinations:
+        try:
+            members.append(
+                Member(varied, load_with_registry(path, sets=[*sets, *varied], unsets=unsets).config)
+            )
+        except ConfigError as error:
+            problems |= dict.fromkeys(error.problems)
+    seen: dict[str, Member] = {}
+    for member in members:
+        same = seen.setdefault(fingerprint(member.config, member.config.plan.seed or 0), member)
+        if same is not member:
+            message = f"{member.label} is the same experiment as {same.label}"
+            problems[Problem("--grid", "", message, "values that make a difference")] = None
+    if problems:
+        raise ConfigError(list(problems))
+    return members
+
+
+def rows_of(members: Sequence[Member], runs_dir: Path) -> list[RunRow | None]:
+    """The run of each member, if it has one yet."""
+    rows = list_runs(runs_dir)
+    return [member.run_in(rows) for member in members]
