@@ -23,8 +23,15 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(min=1), help="The first so many when sorted, else the newest.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the whole config of each run.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@click.option("--tree", is_flag=True, help="Show which was started from which, and what that changed.")
 def command(
-    runs_dir: Path, where: str | None, sort: str | None, limit: int | None, as_json: bool, as_csv: bool
+    runs_dir: Path,
+    where: str | None,
+    sort: str | None,
+    limit: int | None,
+    as_json: bool,
+    as_csv: bool,
+    tree: bool,
 ) -> None:
     """Show the runs, the newest last, with the config keys that are not the same in all of them.
 
@@ -33,8 +40,8 @@ def command(
 
     Exit status: 0 shown, broken folders too; 2 wrong usage.
     """
-    if as_json and as_csv:
-        raise click.UsageError("--json and --csv cannot be given together")
+    if as_json + as_csv + tree > 1:
+        raise click.UsageError("--json, --csv and --tree cannot be given together")
     with shown_errors(CONFIG_ERROR):
         from pipeline.runs.listing import list_runs
 
@@ -43,6 +50,10 @@ def command(
             print_json([_document(row) for row in rows])
         elif as_csv:
             print_csv(*runs_table(rows, for_people=False))
+        elif tree and rows:
+            from pipeline.cli.tree import draw, forest
+
+            draw(forest(rows))
         elif rows:
             print_table(*runs_table(rows, for_people=True))
         else:
@@ -118,6 +129,7 @@ def _document(row: RunRow) -> dict[str, Any]:
     """A run as JSON; keys are always there, null where nothing is known."""
     record = row.record
     best = record.best if record else None
+    parent = record.parent if record else None
     return {
         "run": row.folder.name,
         "folder": str(row.folder.path),
@@ -129,6 +141,7 @@ def _document(row: RunRow) -> dict[str, Any]:
         "seconds": row.seconds,
         "world_size": record.world_size if record else None,
         "metrics": row.metrics,
+        "parent": {"run": parent.run, "checkpoint": parent.checkpoint} if parent else None,
         "best": {"metric": best.metric, "value": best.value, "step": best.step} if best else None,
         "config": row.config,
         "problem": row.problem or None,

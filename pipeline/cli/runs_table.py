@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 BROKEN = "broken"
 """Stands for the status of a run whose record cannot be read."""
 
-_LABELS = ("name", "components")
+LABELS = ("name", "components")
 """Config keys that make no difference to a run."""
 
 
@@ -21,7 +21,7 @@ def runs_table(rows: Sequence[RunRow], *, for_people: bool) -> tuple[list[str], 
     """Headers and lines; the column of problems is there where one is broken."""
     from pipeline.runs.listing import varying_keys
 
-    keys = [key for key in varying_keys(rows) if key not in _LABELS]
+    keys = [key for key in varying_keys(rows) if key not in LABELS]
     metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
     problem = ["problem"] if any(row.problem for row in rows) else []
     duration = "duration" if for_people else "seconds"
