@@ -46,11 +46,13 @@ class Run(Protocol):
         ...
 
     @property
-    def steps_per_epoch(self) -> int: ...
+    def steps_per_epoch(self) -> int | None:
+        """Optimizer steps of an epoch; None for an iterable dataset, whose end only reading it tells."""
+        ...
 
     @property
-    def total_steps(self) -> int:
-        """Optimizer steps of the whole run, as configured."""
+    def total_steps(self) -> int | None:
+        """Optimizer steps of the whole run, as configured; None for epochs of an iterable dataset."""
         ...
 
     @property

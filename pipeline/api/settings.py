@@ -53,9 +53,11 @@ class TrainSettings:
     stop_signals: tuple[Literal["TERM", "INT", "USR1", "USR2", "HUP"], ...] = ("TERM", "INT")
     """Signals that end the run after a checkpoint, with exit status 75."""
 
-    def total_steps(self, steps_per_epoch: int) -> int:
-        """Optimizer steps of the whole run."""
-        return self.steps if self.steps is not None else (self.epochs or 0) * steps_per_epoch
+    def total_steps(self, steps_per_epoch: int | None) -> int | None:
+        """Optimizer steps of the whole run; None where it is a number of epochs of unknown length."""
+        if self.epochs is None or steps_per_epoch is None:
+            return self.steps
+        return self.epochs * steps_per_epoch
 
 
 @dataclass(frozen=True, kw_only=True)

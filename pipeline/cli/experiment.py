@@ -20,7 +20,12 @@ def bind_experiment(plan: Plan, registry: Registry, seed: int) -> Experiment:
 
     def bind(component: ComponentPlan) -> Part:
         return Part(
-            component.kind, component.key, component.type, str(component.place), registry.bind(component)
+            component.kind,
+            component.key,
+            component.type,
+            str(component.place),
+            registry.bind(component),
+            registry.takes(component),
         )
 
     def bind_all(components: Mapping[str, ComponentPlan]) -> dict[str, Part]:

@@ -49,12 +49,13 @@ class Assembly:
         return self.step_module.model
 
     @property
-    def steps_per_epoch(self) -> int:
-        return self.data.train.dealing.steps
+    def steps_per_epoch(self) -> int | None:
+        """Optimizer steps of an epoch; None where only reading it tells."""
+        return self.data.train.steps
 
     @property
-    def total_steps(self) -> int:
-        """Optimizer steps of the whole run."""
+    def total_steps(self) -> int | None:
+        """Optimizer steps of the whole run; None where only reading the data tells."""
         return self.experiment.train.total_steps(self.steps_per_epoch)
 
 
@@ -87,7 +88,7 @@ def assemble(
     share_buffers(step_module, group)
     position.set_phase(experiment.optimizer.key)
     optimizer = build_optimizer(builder.build, experiment, step_module)
-    steps_per_epoch = data.train.dealing.steps
+    steps_per_epoch = data.train.steps
     total_steps = experiment.train.total_steps(steps_per_epoch)
     return Assembly(
         experiment=experiment,

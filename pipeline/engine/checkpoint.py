@@ -19,6 +19,7 @@ from pipeline.engine.hook_bus import HookBus
 from pipeline.engine.optimizer import load_optimizer
 from pipeline.engine.plain_state import require_plain
 from pipeline.engine.run_state import RunState
+from pipeline.engine.share import Saved
 from pipeline.engine.step_module import StepModule
 from pipeline.engine.view import Requests
 from pipeline.engine.world import World
@@ -123,31 +124,14 @@ class Checkpointing:
         if assembly.scaler is not None and state["scaler"]:
             assembly.scaler.load_state_dict(dict(state["scaler"]))
         self.run.position.load_state_dict(state["position"])
-        self._find_place_in_epoch(state["global_batch_size"], checkpoint.name)
+        by_rank = [rank["data"] for rank in state["ranks"]]
+        saved = Saved(checkpoint.name, state["global_batch_size"], by_rank)
+        assembly.data.train.resume(self.run.position, saved, say)
         if LENGTH_KEYS.isdisjoint(changed):  # a run that is made longer is meant to go on
             self.run.stop_reason = state["stop_reason"]
         self.run.metrics.update(state["metrics"])
         self.run.metrics_steps.update(state["metrics_steps"])
         self._restore_rank(checkpoint, say)
-
-    def _find_place_in_epoch(self, saved_batch_size: int, name: str) -> None:
-        """Where the samples consumed so far lead to in the epoch as it is dealt now.
-
-        Raises:
-            CheckpointError: if that is in the middle of a global batch.
-        """
-        position, dealing = self.run.position, self.assembly.data.train.dealing
-        consumed = position.step_in_epoch * saved_batch_size
-        if consumed >= dealing.samples_used:
-            position.step_in_epoch = dealing.steps
-            return
-        position.step_in_epoch, rest = divmod(consumed, dealing.global_batch_size)
-        if rest:
-            raise CheckpointError(
-                f"{name} stands at sample {consumed} of its epoch, in the middle of a global batch of "
-                f"{dealing.global_batch_size}; resume with a global_batch_size that divides {consumed}, "
-                "or from a checkpoint at an epoch's end"
-            )
 
     def _rank_state(self, own_buffers: list[Tensor]) -> dict[str, Any]:
         """What this rank alone knows."""
@@ -156,6 +140,7 @@ class Checkpointing:
             require_plain(hook_state, f"hooks.{name}")
         return {
             "random": random_state.capture(),
+            "data": self.assembly.data.train.state_dict(),
             "totals": self.run.totals.state_dict(),
             "averaged": {
                 name: [float(total), count] for name, (total, count) in self.run.logged.averaged.items()

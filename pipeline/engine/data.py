@@ -15,6 +15,7 @@ from pipeline.engine.fetch import Fetcher
 from pipeline.engine.group import Group
 from pipeline.engine.orders import as_order
 from pipeline.engine.reader import NaturalOrder, Reader
+from pipeline.engine.share import ShareReader
 from pipeline.engine.world import World
 from pipeline.errors import ComponentError, RunError
 
@@ -23,8 +24,8 @@ from pipeline.errors import ComponentError, RunError
 class Data:
     """The readers of a run."""
 
-    train: Reader
-    evaluation: Mapping[str, Reader]
+    train: ShareReader
+    evaluation: Mapping[str, ShareReader]
 
     def close(self) -> None:
         """End the readers' workers."""

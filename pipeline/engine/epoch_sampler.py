@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.api.permutation import KeyedPermutation
 from pipeline.api.seeds import derive_seed
 from pipeline.engine.dealing import Dealing
-
-_BLOCK = 1 << 14  # positions computed at once: numpy's cost per call is spread over many batches
 
 
 class EpochSampler:
@@ -75,17 +74,16 @@ class EpochSampler:
         if self._exhausted:
             self._step, self._exhausted = 0, False
         permute = KeyedPermutation(self.length, derive_seed(self.seed, "shuffle", self._epoch))
-        batches_per_block = max(1, _BLOCK // self.dealing.global_batch_size)
-        while self._step < self.dealing.steps:
-            first = self._step
-            last = min(first + batches_per_block, self.dealing.steps)
-            positions = np.arange(self.dealing.window(first).start, self.dealing.window(last - 1).stop)
-            items = permute(positions) if self.shuffle else positions
-            for step in range(first, last):
-                window = self.dealing.window(step)
-                share = items[window.start - positions[0] :][: len(window)][self.rank :: self.world_size]
-                self._step = step + 1  # before the yield: a state taken while this batch is in use counts it
-                yield share.tolist()
+
+        def indices(start: int, stop: int) -> NDArray[np.int64]:
+            positions = np.arange(start, stop)
+            return permute(positions) if self.shuffle else positions
+
+        steps = range(self._step, self.dealing.steps)
+        shares = self.dealing.shares(indices, steps, rank=self.rank, world_size=self.world_size)
+        for step, share in zip(steps, shares, strict=True):
+            self._step = step + 1  # before the yield: a state taken while this batch is in use counts it
+            yield share.tolist()
         self._exhausted = True
 
     def state_dict(self) -> dict[str, int]:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from pipeline.api.metric import Metric, State, sum_dtype
 from pipeline.engine import random_state
 from pipeline.engine.group import Group
-from pipeline.engine.reader import Reader
 from pipeline.engine.reduction import reduce_states
+from pipeline.engine.share import ShareReader
 from pipeline.engine.step_module import StepModule, to_device
 from pipeline.errors import ComponentError
 
@@ -24,7 +24,7 @@ class Evaluator:
 
     step_module: StepModule
     """Bare: an evaluation starts no collective before its end."""
-    readers: Mapping[str, Reader]
+    readers: Mapping[str, ShareReader]
     metrics: Mapping[str, Metric]
     group: Group
     device: torch.device
@@ -49,7 +49,7 @@ class Evaluator:
                 values[f"{dataset}/{name}"] = self._compute(name, metric, own)
         return values
 
-    def _pass(self, dataset: str, reader: Reader, epoch: int) -> dict[str, State]:
+    def _pass(self, dataset: str, reader: ShareReader, epoch: int) -> dict[str, State]:
         """One dataset's sums on this rank: ``loss`` (2,) and the metrics' states as ``METRIC.STATE``."""
         totals = torch.zeros(2, dtype=sum_dtype(self.device), device=self.device)
         for metric in self.metrics.values():

@@ -29,6 +29,8 @@ class Part:
     """The line that names it: ``pipeline.toml:12:1``."""
     build: Callable[..., Any]
     """Called as the kind is called (api.kinds); gives the component, its contract checked."""
+    takes: frozenset[str] = frozenset()
+    """What the engine passes by name because the component's signature has it, as ``total_steps``."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.type!r} ({self.key}, {self.place})"

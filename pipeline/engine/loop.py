@@ -46,14 +46,12 @@ class Loop:
     resumed: bool
     stopped_by_signal: bool = False
     _saved_step: int = 0
-    _last_step: int = 0
 
     def run(self) -> None:
         """Train until the length is reached, a hook asks to stop, or a signal does."""
         self._saved_step = self.position.step if self.resumed else 0
-        self._last_step = self._find_last_step()
         self.hooks.call("on_run_start")
-        while self.position.step < self._last_step and not self._ends:
+        while not self._complete and not self._ends:
             self._epoch()
         if not self.stopped_by_signal and self.policy and self.position.step > self._saved_step:
             self._checkpoint("the end of the run")
@@ -67,12 +65,13 @@ class Loop:
     def _ends(self) -> bool:
         return self.stopped_by_signal or self.state.stop_reason is not None
 
-    def _find_last_step(self) -> int:
-        """Where the run ends; epochs are counted as such, since before a resume they may have been longer."""
-        train, position, steps = self.assembly.experiment.train, self.position, self.assembly.steps_per_epoch
-        if train.epochs is None:
-            return self.assembly.total_steps
-        return position.step + (train.epochs - position.epoch) * steps - position.step_in_epoch
+    @property
+    def _complete(self) -> bool:
+        """Whether the run has its length; epochs are counted as such, since they may differ in steps."""
+        train = self.assembly.experiment.train
+        if train.steps is not None:
+            return self.position.step >= train.steps
+        return self.position.epochs_done >= (train.epochs or 0)
 
     def _epoch(self) -> None:
         """Go through an epoch from the position on; the position stays at its end until the next begins."""
@@ -80,13 +79,13 @@ class Loop:
         if not self.stop.may_begin(position.step + 1):  # before the epoch is begun, so that it begins once
             self._stop_by_signal()
             return
-        if position.step_in_epoch >= self.assembly.steps_per_epoch:
+        if position.epoch_ended:
             position.next_epoch()
         if position.step_in_epoch == 0:
             self.hooks.call("on_epoch_start")
         shares = self.assembly.data.train.epoch(position.epoch, position.step_in_epoch)
-        while position.step_in_epoch < self.assembly.steps_per_epoch:
-            if position.step >= self._last_step or self._ends:
+        while not position.epoch_ended:
+            if self._complete or self._ends:
                 return
             if not self.stop.may_begin(position.step + 1):
                 self._stop_by_signal()
@@ -96,19 +95,17 @@ class Loop:
             if self.updater.step(share):
                 position.set_phase("scheduler")
                 self.assembly.schedule.after_step()
-            position.advance(share.window_size)
+            position.advance(share.window_size, epoch_ended=share.is_last())
             self._after_step()
 
     def _after_step(self) -> None:
         """After the update: log, evaluate, hooks in the file's order, and the checkpoint last."""
         train, position = self.assembly.experiment.train, self.position
-        at_epoch_end = position.step_in_epoch == self.assembly.steps_per_epoch
-        epochs_done = position.epoch + at_epoch_end
+        at_epoch_end, is_last = position.epoch_ended, self._complete
 
         def due(period: Period) -> bool:
-            return period.due(step=position.step, epochs_done=epochs_done, at_epoch_end=at_epoch_end)
+            return period.due(step=position.step, epochs_done=position.epochs_done, at_epoch_end=at_epoch_end)
 
-        is_last = position.step == self._last_step
         logs = due(train.log_every) or is_last
         evaluates = bool(self.evaluator.readers) and due(train.evaluate_every)
         if logs:

@@ -43,8 +43,8 @@ class Bench:
     @property
     def epoch(self) -> int:
         """The epoch of the checkpoint's last step, in which the run itself evaluated."""
-        ended = self.position.step_in_epoch == 0 and self.position.epoch > 0
-        return self.position.epoch - ended
+        just_begun = self.position.step_in_epoch == 0 and self.position.epoch > 0
+        return self.position.epoch - just_begun
 
 
 def evaluate(bench: Bench) -> dict[str, float]:

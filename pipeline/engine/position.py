@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_COUNTERS = ("epoch", "step", "step_in_epoch", "samples_seen")
+_SAVED = ("epoch", "step", "step_in_epoch", "epoch_ended", "samples_seen")
 
 
 @dataclass
@@ -18,6 +18,8 @@ class Position:
     """Optimizer steps done since the run began."""
     step_in_epoch: int = 0
     """Optimizer steps done of the epoch in progress."""
+    epoch_ended: bool = False
+    """Whether the epoch in progress has had its last step; the next begins only with its first."""
     samples_seen: int = 0
     """Training samples consumed by all ranks since the run began."""
     phase: str = "start"
@@ -26,20 +28,26 @@ class Position:
     def set_phase(self, phase: str) -> None:
         self.phase = phase
 
-    def advance(self, samples: int) -> None:
+    @property
+    def epochs_done(self) -> int:
+        return self.epoch + self.epoch_ended
+
+    def advance(self, samples: int, *, epoch_ended: bool) -> None:
         """Count a step done."""
         self.step += 1
         self.step_in_epoch += 1
         self.samples_seen += samples
+        self.epoch_ended = epoch_ended
 
     def next_epoch(self) -> None:
         self.epoch += 1
         self.step_in_epoch = 0
+        self.epoch_ended = False
 
     def state_dict(self) -> dict[str, int]:
         """The counters, for a checkpoint."""
-        return {name: getattr(self, name) for name in _COUNTERS}
+        return {name: getattr(self, name) for name in _SAVED}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        for name in _COUNTERS:
+        for name in _SAVED:
             setattr(self, name, state[name])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,21 +16,10 @@ from pipeline.api.settings import LoaderSettings
 from pipeline.engine import worker
 from pipeline.engine.dealing import Dealing, cut_evenly, share_size
 from pipeline.engine.fetch import Fetcher, Request
+from pipeline.engine.position import Position
+from pipeline.engine.share import Saved, Share
 from pipeline.engine.world import World
-
-_BLOCK = 1 << 14  # indices asked of an order at once
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What falls to this rank of one global batch."""
-
-    window_size: int
-    """Samples of the global batch, over all ranks."""
-    sizes: tuple[int, ...]
-    """Samples of each microbatch of this rank; empty where it has none."""
-    microbatches: Iterator[Any]
-    """The microbatches themselves, read as they are asked for; consume all of them."""
+from pipeline.errors import CheckpointError
 
 
 class Reader:
@@ -63,20 +52,25 @@ class Reader:
             else None
         )
 
+    @property
+    def steps(self) -> int:
+        """Global batches of an epoch."""
+        return self.dealing.steps
+
     def epoch(self, epoch: int, first_step: int = 0) -> Iterator[Share]:
         """The shares of an epoch from ``first_step`` on; nothing before it is read."""
         self._set_epoch(epoch)
+        steps = range(first_step, self.steps)
         if self._loader is None:
-            batches: Iterator[Any] = (
-                self.fetcher[request] for request in self._plan(epoch, first_step, self.dealing.steps)
-            )
+            batches: Iterator[Any] = (self.fetcher[request] for request in self._plan(epoch, steps))
         else:
-            self._requests.plan = lambda: self._plan(epoch, first_step, self.dealing.steps)
+            self._requests.plan = lambda: self._plan(epoch, steps)
             batches = worker.start(self._loader)
-        for step in range(first_step, self.dealing.steps):
+        for step in steps:
             window_size = len(self.dealing.window(step))
             sizes = self.microbatch_sizes(window_size)
-            yield Share(window_size, sizes, (next(batches) for _ in sizes))
+            is_last = partial(bool, step + 1 == self.steps)
+            yield Share(window_size, sizes, (next(batches) for _ in sizes), is_last)
 
     def close(self) -> None:
         """End the workers."""
@@ -86,8 +80,32 @@ class Reader:
     def first_microbatch(self, epoch: int, step: int) -> Any:
         """The first microbatch of this rank at a step, read here; None where it has no sample."""
         self._set_epoch(epoch)
-        request = next(self._plan(epoch, step, step + 1), None)
+        request = next(self._plan(epoch, range(step, step + 1)), None)
         return self.fetcher[request] if request else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: the position says all."""
+        return {}
+
+    def resume(self, position: Position, saved: Saved, say: Callable[[str], None]) -> None:
+        """Find where the samples consumed so far lead to in the epoch as it is dealt now.
+
+        Raises:
+            CheckpointError: if that is in the middle of a global batch.
+        """
+        if position.epoch_ended:
+            return
+        consumed = position.step_in_epoch * saved.global_batch_size
+        if consumed >= self.dealing.samples_used:
+            position.epoch_ended = True
+            return
+        position.step_in_epoch, rest = divmod(consumed, self.dealing.global_batch_size)
+        if rest:
+            raise CheckpointError(
+                f"{saved.checkpoint} stands at sample {consumed} of its epoch, in the middle of a global "
+                f"batch of {self.dealing.global_batch_size}; resume with a global_batch_size that divides "
+                f"{consumed}, or from a checkpoint at an epoch's end"
+            )
 
     def microbatch_sizes(self, window_size: int) -> tuple[int, ...]:
         """How this rank's share of a window is cut."""
@@ -103,24 +121,20 @@ class Reader:
             if hasattr(self.order, "set_epoch"):
                 self.order.set_epoch(epoch)
 
-    def _plan(self, epoch: int, first_step: int, last_step: int) -> Iterator[Request]:
-        """The requests of some steps, in order; indices are computed in blocks of many steps."""
-        steps_per_block = max(1, _BLOCK // self.dealing.global_batch_size)
-        for first in range(first_step, last_step, steps_per_block):
-            for share in self._shares(epoch, first, min(first + steps_per_block, last_step)):
-                start = 0
-                for size in cut_evenly(len(share), self._max_microbatch_size):
-                    yield Request(epoch, share[start : start + size])
-                    start += size
-
-    def _shares(self, epoch: int, first_step: int, last_step: int) -> Iterator[NDArray[np.int64]]:
-        """This rank's indices at each of the steps."""
-        windows = [self.dealing.window(step) for step in range(first_step, last_step)]
-        start = windows[0].start
-        indices = self.order.indices(epoch, start, windows[-1].stop)
-        for window in windows:
-            share = indices[window.start - start : window.stop - start]
-            yield np.ascontiguousarray(share[self._world.rank :: self._world.world_size], dtype=np.int64)
+    def _plan(self, epoch: int, steps: range) -> Iterator[Request]:
+        """The requests of some steps, in order."""
+        shares = self.dealing.shares(
+            lambda start, stop: self.order.indices(epoch, start, stop),
+            steps,
+            rank=self._world.rank,
+            world_size=self._world.world_size,
+        )
+        for share in shares:
+            indices = np.ascontiguousarray(share, dtype=np.int64)
+            start = 0
+            for size in cut_evenly(len(indices), self._max_microbatch_size):
+                yield Request(epoch, indices[start : start + size])
+                start += size
 
 
 class NaturalOrder:

@@ -34,18 +34,26 @@ class Schedule:
         experiment: Experiment,
         optimizer: Optimizer,
         *,
-        total_steps: int,
-        steps_per_epoch: int,
+        total_steps: int | None,
+        steps_per_epoch: int | None,
     ) -> Schedule:
         """Build the scheduler; it is told the length of the run where its signature asks.
 
         Raises:
-            ComponentError: if it is driven by a metric and ``monitor`` names none, or the reverse.
+            ComponentError: if it is driven by a metric and ``monitor`` names none, or the reverse; or if
+                it asks for a length that only reading the data would tell.
         """
         part = experiment.scheduler
         if part is None:
             return cls(None, experiment.scheduler_interval, None)
-        scheduler = build(part, optimizer, total_steps=total_steps, steps_per_epoch=steps_per_epoch)
+        lengths = {"total_steps": total_steps, "steps_per_epoch": steps_per_epoch}
+        known = {name: value for name, value in lengths.items() if value is not None}
+        if total_steps is None and not part.takes.isdisjoint(lengths):
+            raise ComponentError(
+                f"{part} asks for the length of the run, but nobody knows how many steps an epoch of an "
+                "iterable dataset has; set train.steps instead of train.epochs"
+            )
+        scheduler = build(part, optimizer, **known)
         by_metric = _wants_metric(scheduler)
         monitor = experiment.scheduler_monitor
         if by_metric and monitor is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -34,10 +35,7 @@ class StepModule(nn.Module):
     def forward(self, batch: Any) -> tuple[Tensor, Tensor | float | None]:
         """The loss sum and the weight of a microbatch; of None, a zero connected to every parameter."""
         if batch is None:
-            # Slices of no elements: exact zeros as gradients, even where a parameter is not finite.
-            return sum(
-                (p.flatten()[:0].sum() for p in self.parameters() if p.requires_grad), start=_zero(self)
-            ), None
+            return sum(_nothings(self), start=_zero(self)), None
         outcome = self.outcome(batch)
         return outcome.loss, outcome.weight
 
@@ -70,6 +68,24 @@ def _checked(outcome: Any) -> Outcome:
         f"the objective gave {got}; expected pipeline.Outcome(loss, weight, predictions, targets), "
         "its loss a scalar tensor: the sum over the samples"
     )
+
+
+def _nothings(module: nn.Module) -> Iterator[Tensor]:
+    """A sum over no element of every parameter: exact zeros as gradients, even where one is not finite.
+
+    Sparse where the module that holds the parameter gives sparse gradients, since ranks must agree on that.
+    """
+    sparse = {
+        child.weight
+        for child in module.modules()
+        if isinstance(child, nn.Embedding | nn.EmbeddingBag) and child.sparse
+    }
+    for parameter in filter(attrgetter("requires_grad"), module.parameters()):
+        if parameter in sparse:
+            index = torch.empty(0, dtype=torch.int64, device=parameter.device)
+            yield nn.functional.embedding(index, parameter, sparse=True).sum()
+        else:
+            yield parameter.flatten()[:0].sum()
 
 
 def _zero(module: nn.Module) -> Tensor:

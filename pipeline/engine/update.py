@@ -21,7 +21,7 @@ from torch.optim import Optimizer
 
 from pipeline.api.metric import sum_dtype
 from pipeline.engine.group import Group
-from pipeline.engine.reader import Share
+from pipeline.engine.share import Share
 from pipeline.engine.step_module import to_device
 from pipeline.engine.train_totals import TrainTotals
 from pipeline.engine.unused import Unused

@@ -40,8 +40,8 @@ class RunFacts:
     folder: Path
     name: str
     world: World
-    steps_per_epoch: int
-    total_steps: int
+    steps_per_epoch: int | None
+    total_steps: int | None
 
 
 class RunView:

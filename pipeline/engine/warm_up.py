@@ -24,7 +24,7 @@ def warm_up(assembly: Assembly, position: Position, world: World) -> None:
     buffers = list(assembly.step_module.buffers())
     before = [buffer.detach().clone() for buffer in buffers]
     epoch, step = position.epoch, position.step_in_epoch
-    if step == assembly.steps_per_epoch:
+    if position.epoch_ended:
         epoch, step = epoch + 1, 0
     batch = to_device(assembly.data.train.first_microbatch(epoch, step), world.device)
     for _ in range(2 if assembly.experiment.distributed.static_graph else 1):

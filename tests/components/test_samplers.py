@@ -72,6 +72,15 @@ def test_weighted_draws_by_weight() -> None:
     assert not np.array_equal(order.indices(0, 0, 100), order.indices(1, 0, 100))
 
 
+@pytest.mark.parametrize("unit", [1.7e308, 1.0, 5e-324])
+def test_weighted_takes_weights_of_any_size(unit: float) -> None:
+    """Weights whose sum would overflow, and the smallest that there are."""
+    order = Weighted(range(4), seed=5, weights=[0.0, unit, unit, unit], samples_per_epoch=3000)
+    counts = np.bincount(order.indices(0, 0, 3000), minlength=4)
+    assert counts[0] == 0
+    assert counts[1:] == pytest.approx(1000, abs=130)  # 5 standard deviations
+
+
 def test_weighted_shares_are_half_open(monkeypatch: pytest.MonkeyPatch) -> None:
     order = Weighted(range(4), seed=5, weights=[0.0, 0.1, 0.3, 0.0])
     highest = 1 - 2.0**-53

@@ -19,7 +19,7 @@ class LRMonitor(Hook):
             self._log(run)
 
     def on_step_end(self, run: Run) -> None:
-        if run.step < run.total_steps:  # a last row, written after this, still shows the last step's rates
+        if run.step != run.total_steps:  # a last row, written after this, still shows the last step's rates
             self._log(run)
 
     def _log(self, run: Run) -> None:

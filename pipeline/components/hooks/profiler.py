@@ -48,7 +48,7 @@ class Profiler(Hook):
         import torch.profiler
 
         steps = self.wait + self.warmup + self.active
-        if run.total_steps - run.step < steps:
+        if run.total_steps is not None and run.total_steps - run.step < steps:
             _log.warning(
                 "profiler: wait + warmup + active are %d steps, but only %d are left: a partial trace",
                 steps,

@@ -102,6 +102,10 @@ def _open_bar(console: Console, run: Run) -> Bar:
 
 
 def _place(run: Run) -> str:
+    if run.total_steps is None:
+        return f"epoch {run.epoch + 1}  step {run.step}"
+    if run.steps_per_epoch is None:
+        return f"epoch {run.epoch + 1}  step {run.step}/{run.total_steps}"
     epochs = -(-run.total_steps // run.steps_per_epoch)
     return f"epoch {min(run.epoch + 1, epochs)}/{epochs}  step {run.step}/{run.total_steps}"
 
@@ -111,7 +115,7 @@ def _describe(run: Run, start: _Mark, shown: _Mark, now: _Mark) -> str:
     parts = []
     if now.samples > shown.samples and now.seconds > shown.seconds:
         parts.append(f"{(now.samples - shown.samples) / (now.seconds - shown.seconds):.0f} samples/s")
-    if now.step > start.step:
+    if run.total_steps is not None and now.step > start.step:
         seconds_per_step = (now.seconds - start.seconds) / (now.step - start.step)
         parts.append(f"{timedelta(seconds=round((run.total_steps - now.step) * seconds_per_step))} left")
     parts += [f"{name} {value:.4g}" for name, value in run.metrics.items()]

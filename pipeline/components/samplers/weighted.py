@@ -43,7 +43,7 @@ class Weighted:
         _check(values, len(dataset))
         self._seed = seed
         self._samples = len(values) if samples_per_epoch is None else samples_per_epoch
-        self._cumulative = np.cumsum(values)
+        self._cumulative = np.cumsum(_scaled(values))
         self._last_drawn = int(np.flatnonzero(values)[-1])
 
     @property
@@ -73,6 +73,16 @@ def _read(weights: list[float] | Path) -> NDArray[np.float64]:
     if not weights.is_file():
         raise FileNotFoundError(f"there is no file {weights}; set the sampler's weights")
     return np.asarray(np.load(weights), dtype=np.float64)
+
+
+def _scaled(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same proportions, the largest below 1, so that no sum overflows and small ones keep their digits.
+
+    By a power of two: exact, so that weights and their sums keep their bits.
+    """
+    _, exponent = np.frexp(values.max())
+    scaled: NDArray[np.float64] = np.ldexp(values, -exponent)
+    return scaled
 
 
 def _check(values: NDArray[np.float64], length: int) -> None:
