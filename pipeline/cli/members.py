@@ -29,10 +29,10 @@ class Member:
         return next((row for row in reversed(rows) if self._is_in(row)), None)
 
     def _is_in(self, row: RunRow) -> bool:
-        record, seed = row.record, self.config.plan.seed
-        if record is None or record.parent is not None or record.seed_drawn is not (seed is None):
+        run, seed = row.summary, self.config.plan.seed
+        if run is None or run.parent_run is not None or run.seed_drawn is not (seed is None):
             return False
-        return record.fingerprint == fingerprint(self.config, record.seed if seed is None else seed)
+        return run.fingerprint == fingerprint(self.config, run.seed if seed is None else seed)
 
 
 def load_members(

@@ -62,7 +62,7 @@ def command(
 
 def flat_table(row: RunRow) -> Mapping[str, Any]:
     """All that is known of a run under one name each: its fields, its metrics, its config keys."""
-    record = row.record
+    run = row.summary
     fields = {
         "run": row.folder.name,
         "name": row.name,
@@ -70,8 +70,8 @@ def flat_table(row: RunRow) -> Mapping[str, Any]:
         "steps": row.steps,
         "seconds": row.seconds,
         "created": row.created.isoformat(),
-        "world_size": record.world_size if record else None,
-        "best": record.best.value if record and record.best else None,
+        "world_size": run.world_size if run else None,
+        "best": run.best_value if run else None,
     }
     known = {key: value for key, value in fields.items() if value is not None}
     return {**row.config, **row.metrics, **known}
@@ -127,22 +127,24 @@ def _limited(rows: list[RunRow], limit: int | None, *, newest: bool) -> list[Run
 
 def _document(row: RunRow) -> dict[str, Any]:
     """A run as JSON; keys are always there, null where nothing is known."""
-    record = row.record
-    best = record.best if record else None
-    parent = record.parent if record else None
+    run = row.summary
     return {
         "run": row.folder.name,
         "folder": str(row.folder.path),
         "name": row.name,
         "status": row.status or BROKEN,
-        "reason": record.reason if record else None,
+        "reason": run.reason if run else None,
         "created": row.created.isoformat(),
         "steps": row.steps,
         "seconds": row.seconds,
-        "world_size": record.world_size if record else None,
+        "world_size": run.world_size if run else None,
         "metrics": row.metrics,
-        "parent": {"run": parent.run, "checkpoint": parent.checkpoint} if parent else None,
-        "best": {"metric": best.metric, "value": best.value, "step": best.step} if best else None,
+        "parent": {"run": run.parent_run, "checkpoint": run.parent_checkpoint}
+        if run and run.parent_run
+        else None,
+        "best": {"metric": run.best_metric, "value": run.best_value, "step": run.best_step}
+        if run and run.best_metric
+        else None,
         "config": row.config,
         "problem": row.problem or None,
     }

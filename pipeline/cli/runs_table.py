@@ -29,9 +29,10 @@ def runs_table(rows: Sequence[RunRow], *, for_people: bool) -> tuple[list[str], 
     shown = rounded if for_people else _as_it_is
     lines = []
     for row in rows:
-        best: Any = row.record.best if row.record else None
-        if best is not None:
-            best = f"{best.metric} {rounded(best.value)} at {best.step}" if for_people else best.value
+        run = row.summary
+        best: Any = run.best_value if run else None
+        if run and best is not None and for_people:
+            best = f"{run.best_metric} {rounded(best)} at {run.best_step}"
         lines.append(
             [
                 row.folder.name,

@@ -31,15 +31,15 @@ def forest(rows: Sequence[RunRow]) -> list[Node]:
     nodes = {row.folder.name: Node(row) for row in rows}
     roots = []
     for node in nodes.values():
-        parent = node.row.record.parent if node.row.record else None
-        above = nodes.get(parent.run) if parent else None
+        parent = _parent(node.row)
+        above = nodes.get(parent) if parent else None
         if parent is None:
             roots.append(node)
         elif above is None or _is_below(above, node, nodes):
-            node.edge = f"from {parent.run}, which is not shown"
+            node.edge = f"from {parent}, which is not shown"
             roots.append(node)
         else:
-            node.edge = _edge(above.row, node.row, parent.checkpoint)
+            node.edge = _edge(above.row, node.row)
             above.children.append(node)
     return roots
 
@@ -60,11 +60,11 @@ def _is_below(node: Node, other: Node, nodes: Mapping[str, Node]) -> bool:
     """Whether ``node`` descends from ``other``, which only a record that was edited can bring about."""
     seen = set()
     while node is not other:
-        parent = node.row.record.parent if node.row.record else None
-        if parent is None or parent.run not in nodes or parent.run in seen:
+        parent = _parent(node.row)
+        if parent is None or parent not in nodes or parent in seen:
             return False
-        seen.add(parent.run)
-        node = nodes[parent.run]
+        seen.add(parent)
+        node = nodes[parent]
     return True
 
 
@@ -78,14 +78,18 @@ def _text(node: Node) -> str:
     words = [row.folder.name, row.status or BROKEN]
     if row.steps:
         words.append(f"{row.steps} steps")
-    best = row.record.best if row.record else None
-    if best is not None:
-        words.append(f"{best.metric} {rounded(best.value)}")
+    if row.summary and row.summary.best_metric:
+        words.append(f"{row.summary.best_metric} {rounded(row.summary.best_value)}")
     line = "  ".join(words)
     return f"{line}\n{node.edge}" if node.edge else line
 
 
-def _edge(parent: RunRow, child: RunRow, checkpoint: str | None) -> str:
+def _parent(row: RunRow) -> str | None:
+    return row.summary.parent_run if row.summary else None
+
+
+def _edge(parent: RunRow, child: RunRow) -> str:
+    checkpoint = child.summary.parent_checkpoint if child.summary else None
     before, after = _nested(parent.config), _nested(child.config)
     found = [one for one in _by_section(before, after) if one.key not in LABELS]
     told = [*([f"weights of {checkpoint}"] if checkpoint else []), *map(_told, found)]
@@ -115,11 +119,12 @@ def _told(change: Change) -> str:
 
 def _effect(parent: RunRow, child: RunRow) -> str:
     """What became of the metric that both monitor."""
-    records = parent.record, child.record
-    bests = [record.best if record else None for record in records]
-    if bests[0] and bests[1] and bests[0].metric == bests[1].metric:
-        return f"{bests[1].metric} {_changed(bests[0].value, bests[1].value)}"
-    return ""
+    before, after = parent.summary, child.summary
+    if before is None or after is None or before.best_metric != after.best_metric:
+        return ""
+    if before.best_value is None or after.best_value is None:
+        return ""
+    return f"{after.best_metric} {_changed(before.best_value, after.best_value)}"
 
 
 def _changed(before: float, after: float) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 _STAMP = "%Y%m%d-%H%M%S"
 _FOLDER = re.compile(r"(.+)-([0-9]{8}-[0-9]{6})-([0-9a-f]{6})(?:-([1-9][0-9]*))?", re.DOTALL)
+_END = re.compile(r"-[0-9]{8}-[0-9]{6}-[0-9a-f]{6}(?:-([1-9][0-9]*))?\Z")
 _UNSAFE = re.compile(r"[^\w.+=@-]+")
 _MAX_NAME_BYTES = 120  # a file name may have 255; the rest is for stamp, suffix and temporary marks
 
@@ -98,6 +99,12 @@ def parse_folder_name(text: str) -> FolderName | None:
     except ValueError:
         return None
     return FolderName(match[1], created, match[3], int(match[4] or 1))
+
+
+def copy_number(text: str) -> int:
+    """Which run of its second a folder's name says it is, from 1; 0 if no run is called so."""
+    match = _END.search(text)
+    return int(match[1] or 1) if match and match.start() > 0 else 0
 
 
 def safe_name(name: str) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,11 +13,13 @@ from typing import Any
 
 from pipeline.errors import RunError
 from pipeline.runs.files import reason
-from pipeline.runs.layout import RunFolder, parse_folder_name
-from pipeline.runs.liveness import duration, status_now
-from pipeline.runs.record import Record, Status, read
+from pipeline.runs.index import Entry, load_index, stamp_of
+from pipeline.runs.layout import RunFolder, copy_number, parse_folder_name
+from pipeline.runs.summary import Summary
 
 _SHOWN = 5  # names in an error
+_PLAIN = frozenset({bool, int, float, str})
+_NOT_THERE = object()
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,10 @@ class RunRow:
     folder: RunFolder
     created: datetime
     """With a zone; of a broken run, what its folder tells."""
-    record: Record | None
-    """None: it cannot be read, and ``problem`` says why."""
-    status: Status | None = None
-    """As of now: a dead process is ``interrupted``. None where the record is."""
+    summary: Summary | None
+    """None: its record cannot be read, and ``problem`` says why."""
+    status: str | None = None
+    """As of now: a dead process is ``interrupted``. None where the record cannot be read."""
     seconds: float | None = None
     """Time spent in all attempts."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -42,26 +43,39 @@ class RunRow:
     @property
     def name(self) -> str:
         """The run's name as the user gave it, or the folder's where that is unknown."""
-        return self.record.name if self.record else self.folder.name
+        return self.summary.name if self.summary else self.folder.name
 
     @property
     def steps(self) -> int | None:
         """Optimizer steps done."""
-        return self.record.steps if self.record else None
+        return self.summary.steps if self.summary else None
 
     @property
     def metrics(self) -> Mapping[str, float]:
         """The last value of every metric."""
-        return self.record.metrics if self.record else {}
+        return self.summary.metrics if self.summary else {}
 
 
 def list_runs(runs_dir: Path) -> list[RunRow]:
     """All runs in a folder, the newest last; broken ones too, with their reason. No folder: no runs.
 
+    What was read is kept in a cache file in ``runs_dir``, if it is much.
+
     Raises:
         RunError: if ``runs_dir`` is no folder or cannot be read.
     """
-    rows = [read_row(folder) for folder in run_folders(runs_dir)]
+    index, rows = load_index(runs_dir), []
+    for folder in run_folders(runs_dir):
+        stamp = stamp_of(folder)
+        entry = index.get(folder, stamp)
+        if entry is not None:
+            rows.append(_row(folder, entry.summary, entry.config))
+            continue
+        row = read_row(folder)
+        if row.summary and stamp and not row.problem and _is_json(row.config):
+            index.put(folder, Entry(stamp, row.summary, row.config))
+        rows.append(row)
+    index.save({row.folder.name for row in rows})
     return sorted(rows, key=_age)
 
 
@@ -72,23 +86,23 @@ def run_folders(runs_dir: Path) -> list[RunFolder]:
         RunError: if ``runs_dir`` is no folder or cannot be read.
     """
     try:
-        found = [RunFolder(path) for path in runs_dir.iterdir() if not path.name.startswith(".")]
+        with os.scandir(runs_dir) as found:
+            folders = [one.name for one in found if not one.name.startswith(".") and one.is_dir()]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise RunError(f"{runs_dir}: cannot be read: {reason(error)}") from error
-    return [one for one in found if one.path.is_dir() and (parse_folder_name(one.name) or _has_record(one))]
+    runs = [RunFolder(runs_dir / name) for name in folders]
+    return [one for one in runs if copy_number(one.name) or _has_record(one)]
 
 
 def read_row(folder: RunFolder) -> RunRow:
     """One run's row; whatever is wrong with its files becomes the row's ``problem``."""
     try:
-        record = read(folder)
+        summary = _read(folder)
     except RunError as error:
         return RunRow(folder, _created_by_folder(folder), None, problem=str(error))
-    config, problem = _read_config(folder)
-    status = status_now(folder, record)
-    return RunRow(folder, record.created, record, status, duration(folder, record), config, problem)
+    return _row(folder, summary, *_read_config(folder))
 
 
 def varying_keys(rows: Iterable[RunRow]) -> list[str]:
@@ -98,7 +112,7 @@ def varying_keys(rows: Iterable[RunRow]) -> list[str]:
     """
     configs = [row.config for row in rows if row.config]
     keys = dict.fromkeys(key for config in configs for key in config)
-    return [key for key in keys if len({_comparable(config, key) for config in configs}) > 1]
+    return [key for key in keys if _varies(configs, key)]
 
 
 def find_run(runs_dir: Path, ref: str) -> RunFolder:
@@ -111,14 +125,14 @@ def find_run(runs_dir: Path, ref: str) -> RunFolder:
     if "/" in ref or ref in (".", ".."):
         if not direct.path.is_dir():
             raise RunError(f"{ref}: is no folder; expected a run folder, or a run's name in {runs_dir}")
-        read(direct)
+        _read(direct)
         return direct
     folders = run_folders(runs_dir)
     by_name = {one.name: one for one in folders}
     if ref in by_name:
         return by_name[ref]
     rows = sorted(map(_row_of_record, folders), key=_age)
-    called = [row.folder for row in rows if row.record and row.record.name == ref]
+    called = [row.folder for row in rows if row.summary and row.summary.name == ref]
     if called:
         return called[-1]
     if ref and _has_record(direct):
@@ -142,7 +156,7 @@ def newest_of_identity(runs_dir: Path, identity: str, *, name: str | None = None
     same = [
         row
         for row in rows
-        if row.record and row.record.identity == identity and name in (None, row.record.name)
+        if row.summary and row.summary.identity == identity and name in (None, row.summary.name)
     ]
     return read_row(same[-1].folder) if same else None
 
@@ -158,18 +172,26 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def _row(folder: RunFolder, summary: Summary, config: Mapping[str, Any], problem: str = "") -> RunRow:
+    status = summary.status_now(folder)
+    seconds = summary.seconds(folder, status)
+    return RunRow(folder, summary.began, summary, status, seconds, config, problem)
+
+
 def _row_of_record(folder: RunFolder) -> RunRow:
     """As ``read_row``, without config and status: enough to find a run."""
     try:
-        record = read(folder)
+        summary = _read(folder)
     except RunError as error:
         return RunRow(folder, _created_by_folder(folder), None, problem=str(error))
-    return RunRow(folder, record.created, record)
+    return RunRow(folder, summary.began, summary)
 
 
 def _read_config(folder: RunFolder) -> tuple[dict[str, Any], str]:
+    import rtoml
+
     try:
-        return flatten(tomllib.loads(folder.config.read_bytes().decode())), ""
+        return flatten(rtoml.loads(folder.config.read_text("utf-8"))), ""
     except OSError as error:
         return {}, f"{folder.config}: cannot be read: {reason(error)}"
     except (ValueError, RecursionError) as error:
@@ -177,8 +199,7 @@ def _read_config(folder: RunFolder) -> tuple[dict[str, Any], str]:
 
 
 def _age(row: RunRow) -> tuple[datetime, int, str]:
-    parsed = parse_folder_name(row.folder.name)
-    return row.created, parsed.copy if parsed else 1, row.folder.name
+    return row.created, copy_number(row.folder.name), row.folder.name
 
 
 def _created_by_folder(folder: RunFolder) -> datetime:
@@ -189,13 +210,35 @@ def _created_by_folder(folder: RunFolder) -> datetime:
     return datetime.fromtimestamp(folder.path.stat().st_mtime).astimezone()
 
 
+def _read(folder: RunFolder) -> Summary:
+    from pipeline.runs.record import (
+        read,
+    )  # which takes long to import, and is not needed for what the index has
+
+    return Summary.of(read(folder))
+
+
 def _has_record(folder: RunFolder) -> bool:
     return folder.record.is_file()
 
 
-def _comparable(config: Mapping[str, Any], key: str) -> str | None:
-    """A value as text, so that 1, 1.0 and true are three and NaN equals itself; None: not there."""
-    return json.dumps(config[key], default=str) if key in config else None
+def _varies(configs: Sequence[Mapping[str, Any]], key: str) -> bool:
+    first = _comparable(configs[0].get(key, _NOT_THERE))
+    return any(_comparable(config.get(key, _NOT_THERE)) != first for config in configs)
+
+
+def _comparable(value: Any) -> Any:
+    """Tells 1, 1.0 and true apart, and lets NaN equal itself."""
+    kind = type(value)
+    return (kind, value) if kind in _PLAIN and value == value else (kind, repr(value))  # noqa: PLR0124
+
+
+def _is_json(config: Mapping[str, Any]) -> bool:
+    """Whether the index can hold it; a date, or a table in an array, it cannot."""
+    return all(
+        type(value) in _PLAIN or (type(value) is list and all(type(one) in _PLAIN for one in value))
+        for value in config.values()
+    )
 
 
 def _not_found(runs_dir: Path, ref: str, matches: list[RunFolder], rows: list[RunRow]) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import time
+from typing import TYPE_CHECKING
 
 from pipeline.runs.layout import RunFolder
 from pipeline.runs.process import is_alive
-from pipeline.runs.record import Record, Status
+
+if TYPE_CHECKING:
+    from pipeline.runs.record import Record, Status
 
 SILENCE = 600.0
 """Seconds without a sign of life after which a run of another host counts as gone."""
@@ -22,11 +25,15 @@ def status_now(folder: RunFolder, record: Record) -> Status:
     """
     if record.status != "running":
         return record.status
-    if record.host == socket.gethostname():
-        alive = is_alive(record.pid, record.process_started)
-    else:
-        alive = time.time() - last_sign(folder) < SILENCE
+    alive = is_running(folder, record.host, record.pid, record.process_started)
     return "running" if alive else "interrupted"
+
+
+def is_running(folder: RunFolder, host: str, pid: int, process_started: int | None) -> bool:
+    """Whether the process that was recorded as running a run still does."""
+    if host == socket.gethostname():
+        return is_alive(pid, process_started)
+    return time.time() - last_sign(folder) < SILENCE
 
 
 def beat(folder: RunFolder) -> None:

@@ -183,4 +183,4 @@ def test_a_run_with_a_hostile_name_is_found_by_it(tmp_path: Path, make_record: M
 def test_a_folder_of_an_impossible_year_is_listed_as_broken(tmp_path: Path) -> None:
     (tmp_path / "x-00010101-000000-abcdef").mkdir()
     (row,) = list_runs(tmp_path)
-    assert row.record is None and "run.json" in row.problem
+    assert row.summary is None and "run.json" in row.problem

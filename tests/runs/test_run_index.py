@@ -1,0 +1,160 @@
+"""The cache of the listing: nothing it does may be seen but the time that it saves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from pipeline.runs import listing
+from pipeline.runs.index import NAME
+from pipeline.runs.layout import RunFolder, folder_name
+from pipeline.runs.listing import RunRow, list_runs
+from pipeline.runs.record import Attempt, Best, Parent, Record, to_json
+
+MANY = 120
+"""Runs that are worth a cache."""
+
+
+@pytest.fixture
+def runs(tmp_path: Path, make_record: Callable[..., Record]) -> Path:
+    for number in range(MANY):
+        record = make_record(name=f"n{number % 3}", metrics={"eval/loss": number / 7}, steps=number)
+        record = replace(record, created=record.created + timedelta(minutes=number), status="completed")
+        folder = RunFolder(tmp_path / str(folder_name(record.name, record.created, record.fingerprint)))
+        folder.path.mkdir()
+        folder.record.write_bytes(to_json(record))
+        folder.config.write_text(
+            f'name = "x"\n[optimizer]\nlr = {number}e-3\nbetas = [0.9, {number}]\nx = nan\n'
+        )
+    return tmp_path
+
+
+def what_is_read(monkeypatch: pytest.MonkeyPatch, runs: Path) -> tuple[list[RunRow], list[str]]:
+    """The rows, and the folders whose files were read for them."""
+    read: list[str] = []
+    true_read = listing.read_row
+
+    def counted(folder: RunFolder) -> RunRow:
+        read.append(folder.name)
+        return true_read(folder)
+
+    monkeypatch.setattr(listing, "read_row", counted)
+    rows = list_runs(runs)
+    monkeypatch.setattr(listing, "read_row", true_read)
+    return rows, read
+
+
+def shown(rows: list[RunRow]) -> list[str]:
+    return [repr(row) for row in rows]  # as text, since NaN is not equal to itself
+
+
+def test_a_second_listing_reads_nothing_and_shows_the_same(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, read = what_is_read(monkeypatch, runs)
+    assert len(read) == len(first) == MANY
+    again, read = what_is_read(monkeypatch, runs)
+    assert read == []
+    assert shown(again) == shown(first)
+
+
+def test_every_field_of_a_summary_survives_the_cache(
+    runs: Path, make_record: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = make_record(name="full", reason="why", best=Best("m", float("inf"), 3), parent=Parent("p", "c"))
+    began = record.created
+    ended = Attempt(began, "h", 1, 1, "stopped", ended=began + timedelta(seconds=5))
+    record = replace(
+        record, attempts=(ended, Attempt(began, "h", 1, 4)), process_started=None, seed=2**63 - 1
+    )
+    folder = RunFolder(runs / "full-20260304-050607-012345")
+    folder.path.mkdir()
+    folder.record.write_bytes(to_json(record))
+    folder.config.write_text('text = "${oc.env:X}"\nflag = true\n')
+    by_name = {row.name: row for row in list_runs(runs)}
+    again, read = what_is_read(monkeypatch, runs)
+    assert read == []
+    (row,) = (row for row in again if row.name == "full")
+    assert row.summary == by_name["full"].summary
+    assert row.summary is not None
+    assert (row.summary.spent, row.summary.best_value, row.summary.parent_checkpoint) == (
+        5.0,
+        float("inf"),
+        "c",
+    )
+    assert row.config == {"text": "${oc.env:X}", "flag": True}
+
+
+@pytest.mark.parametrize("which", ["record", "config"])
+def test_a_run_that_has_changed_is_read_again(
+    runs: Path, make_record: Callable[..., Record], monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    row = list_runs(runs)[5]
+    if which == "record":
+        row.folder.record.write_bytes(to_json(make_record(name="new", status="failed")))
+    else:
+        row.folder.config.write_text("lr = 77\n")
+    again, read = what_is_read(monkeypatch, runs)
+    assert read == [row.folder.name]
+    (changed,) = (one for one in again if one.folder.name == row.folder.name)
+    assert (
+        (changed.name, changed.status) == ("new", "failed")
+        if which == "record"
+        else changed.config == {"lr": 77}
+    )
+
+
+def test_broken_runs_and_runs_with_dates_are_read_each_time(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, dated, *_ = (row.folder for row in list_runs(runs))
+    broken.record.write_text("{")
+    dated.config.write_text("day = 2026-01-02\n")
+    for _ in range(2):
+        rows, read = what_is_read(monkeypatch, runs)
+        assert sorted(read) == sorted([broken.name, dated.name])
+    assert [row.problem != "" for row in rows if row.folder.name == broken.name] == [True]
+
+
+DAMAGED = [
+    "",
+    "{",
+    "[]",
+    "null",
+    '{"format": 1}',
+    '{"format": 99}',
+    '{"format": 1, "shapes": [], "runs": {"a": [1]}}',
+    '{"format": 1, "shapes": [], "runs": {"a": [[1], [1], 7, []]}}',
+]
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_cache_is_as_good_as_none(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    first = list_runs(runs)
+    (runs / NAME).write_text(content)
+    again, read = what_is_read(monkeypatch, runs)
+    assert len(read) == MANY
+    assert shown(again) == shown(first)
+    assert json.loads((runs / NAME).read_text())["format"] == 1, "and it is made anew"
+
+
+def test_a_few_runs_have_no_cache(runs: Path, tmp_path: Path) -> None:
+    for row in list_runs(runs)[10:]:
+        row.folder.record.unlink()
+        row.folder.config.unlink()
+        row.folder.path.rmdir()
+    (runs / NAME).unlink()
+    assert len(list_runs(runs)) == 10
+    assert not (runs / NAME).exists()
+
+
+def test_a_cache_that_cannot_be_written_is_no_fault(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (runs / NAME).mkdir()  # neither read nor replaced
+    assert len(list_runs(runs)) == MANY
