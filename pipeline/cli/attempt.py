@@ -16,6 +16,7 @@ from pipeline.cli.loading import Loaded
 from pipeline.cli.logs import rank_log
 from pipeline.cli.ranks import RunFailedError, blamed, joined
 from pipeline.cli.records import finish
+from pipeline.engine.background import Background
 from pipeline.engine.checkpoint import Checkpoint, read_checkpoint
 from pipeline.engine.experiment import Experiment
 from pipeline.engine.failure import Failure
@@ -103,18 +104,25 @@ def _run(
 ) -> Result:
     """Join the other ranks, train, and record the end, whatever it is."""
     position = Position()
+    background = Background()
     blame = partial(blamed, experiment.parts(), world, position, signals=signals, hidden=hidden)
 
     def record(failure: Failure) -> None:
         finish(folder, "failed", steps=failure.step, failure=failure)
 
+    def end_saving() -> None:
+        """Before this process is ended; the failure has been told and recorded, and matters more."""
+        error = background.wait()
+        if error is not None:
+            log(f"warning: the checkpoint in progress was not written: {error}")
+
     try:
         with (
             blame(watch=None),  # the joining itself may fail
-            joined(experiment.distributed, world, store, signals, record) as ranks,
+            joined(experiment.distributed, world, store, signals, record, end_saving) as ranks,
             blame(watch=ranks.watch),
         ):
-            setting = Setting(folder, world, ranks.group, ranks.stop, signals, position, log)
+            setting = Setting(folder, world, ranks.group, ranks.stop, signals, position, background, log)
             result = train(experiment, setting, _start(decision, world, ranks.group))
             if result.stopped_by_signal and world.is_main and launcher is not None:
                 launcher.set(_STOPPED, "yes")
@@ -125,6 +133,7 @@ def _run(
     except RunFailedError as failed:
         if world.is_main:
             finish(folder, "failed", steps=position.step, failure=failed.failure)
+            end_saving()
         raise
     if world.is_main:
         status: Status = "stopped" if result.stopped_by_signal else "completed"

@@ -54,18 +54,20 @@ def joined(
     store: Store | None,
     signals: Signals,
     record: Callable[[Failure], None],
+    before_end: Callable[[], None] = lambda: None,
 ) -> Iterator[Ranks]:
     """The process group and the side channel, while the work goes on; left together if all went well.
 
     Args:
         store: the launcher's; None where there is one process.
         record: called on rank 0 with another rank's failure, before this process is ended.
+        before_end: called after that, when the failed rank waits no more for its record.
     """
     if store is None:
         yield Ranks(Alone(), StopAlone(signals), None)
         return
     listening, speaking = (another_connection(store, settings.timeout) for _ in range(2))
-    watch = Watch(listening, speaking, world, signals, record)
+    watch = Watch(listening, speaking, world, signals, record, before_end)
     # Nobody is waited for in the group's own rendezvous, where a signal would not be heard.
     await_ranks(store, "joining the group", world.rank, world.world_size, settings.prepare_timeout)
     group = ProcessGroup(world, settings, store)

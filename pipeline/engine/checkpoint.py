@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,19 +17,16 @@ from pipeline.engine.buffers import equal_buffers, load_buffers
 from pipeline.engine.group import Group
 from pipeline.engine.hook_bus import HookBus
 from pipeline.engine.optimizer import load_optimizer
-from pipeline.engine.plain_state import require_plain
+from pipeline.engine.plain_state import plain_copy
 from pipeline.engine.run_state import RunState
 from pipeline.engine.share import Saved
+from pipeline.engine.snapshot import FORMAT, MODEL_FILE, STATE_FILE, Snapshot
 from pipeline.engine.step_module import StepModule
 from pipeline.engine.view import Requests
 from pipeline.engine.world import World
 from pipeline.errors import CheckpointError
 from pipeline.runs.checkpoints import Checkpoints
 from pipeline.runs.layout import RunFolder
-
-FORMAT = 1
-MODEL_FILE = "model.safetensors"
-STATE_FILE = "state.pt"
 
 
 @dataclass(frozen=True)
@@ -66,37 +63,35 @@ class Checkpointing:
     group: Group
     world: World
 
-    def files(self) -> dict[str, bytes | Callable[[BinaryIO], None]]:
-        """The files of a checkpoint of this moment, on rank 0; all ranks must call it together.
+    def snapshot(self) -> Snapshot | None:
+        """All of the run's state at this moment, on rank 0; all ranks must call it together.
 
         Raises:
-            CheckpointError: if a state is not plain data.
+            CheckpointError: if a state is not plain data, or the format cannot hold it.
         """
         assembly = self.assembly
         rule = assembly.experiment.distributed.buffers
         with equal_buffers(assembly.step_module, self.group, rule) as own_buffers:
-            by_rank = self.group.gather(self._rank_state(own_buffers))
+            own = self._rank_state(own_buffers)
+            by_rank = self.group.gather(None if self.world.is_main else own)
             if not self.world.is_main:
-                return {}
+                return None
+            by_rank[0] = own  # which need not travel, and may be much larger than the others'
             state = {
                 "format": FORMAT,
                 "position": self.run.position.state_dict(),
                 "global_batch_size": assembly.experiment.train.global_batch_size,
+                "model_extra": weights.copied_extra(assembly.model),
                 "objective": _state_of(assembly.step_module.objective),
-                "optimizer": assembly.optimizer.state_dict(),
-                "scheduler": assembly.schedule.state_dict(),
-                "scaler": assembly.scaler.state_dict() if assembly.scaler else {},
+                "optimizer": plain_copy(assembly.optimizer.state_dict(), "the optimizer"),
+                "scheduler": plain_copy(assembly.schedule.state_dict(), "the scheduler"),
+                "scaler": plain_copy(assembly.scaler.state_dict() if assembly.scaler else {}, "the scaler"),
                 "metrics": dict(self.run.metrics),
                 "metrics_steps": dict(self.run.metrics_steps),
                 "stop_reason": self.run.stop_reason,
                 "ranks": by_rank,
             }
-            for part in ("optimizer", "scheduler", "scaler"):
-                require_plain(state[part], f"the {part}")
-            return {
-                MODEL_FILE: weights.to_bytes(assembly.model),
-                STATE_FILE: lambda file: torch.save(state, file),
-            }
+            return Snapshot(weights.copied(assembly.model), state)
 
     def restore(
         self,
@@ -134,20 +129,19 @@ class Checkpointing:
         self._restore_rank(checkpoint, say)
 
     def _rank_state(self, own_buffers: list[Tensor]) -> dict[str, Any]:
-        """What this rank alone knows."""
-        hooks = self.hooks.state_dicts(self.world)
-        for name, hook_state in hooks.items():
-            require_plain(hook_state, f"hooks.{name}")
+        """What this rank alone knows, copied."""
+        states = self.hooks.state_dicts(self.world)
+        self.run.position.set_phase("saving a checkpoint")
         return {
             "random": random_state.capture(),
-            "data": self.assembly.data.train.state_dict(),
+            "data": plain_copy(self.assembly.data.train.state_dict(), "dataset.train"),
             "totals": self.run.totals.state_dict(),
             "averaged": {
                 name: [float(total), count] for name, (total, count) in self.run.logged.averaged.items()
             },
             "recorded": {name: float(value) for name, value in self.run.logged.recorded.items()},
             "buffers": [buffer.cpu() for buffer in own_buffers],
-            "hooks": hooks,
+            "hooks": {name: plain_copy(state, f"hooks.{name}") for name, state in states.items()},
             "wishes": [self.hooks.later.stop, self.hooks.later.checkpoint],
         }
 
@@ -196,17 +190,21 @@ def restore_modules(step_module: StepModule, checkpoint: Checkpoint) -> None:
     Raises:
         CheckpointError: naming what does not fit.
     """
-    weights.load_strictly(step_module.model, checkpoint.model, checkpoint.name)
+    extra = checkpoint.state.get("model_extra", {})
+    weights.load_strictly(step_module.model, checkpoint.model, checkpoint.name, extra=extra)
     if isinstance(step_module.objective, nn.Module):
         origin = f"{checkpoint.name}: objective"
-        weights.load_strictly(step_module.objective, checkpoint.state["objective"], origin)
+        state = checkpoint.state["objective"]
+        tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
+        extra = {name: value for name, value in state.items() if name not in tensors}
+        weights.load_strictly(step_module.objective, tensors, origin, extra=extra)
 
 
-def _state_of(objective: Any) -> dict[str, Tensor]:
+def _state_of(objective: Any) -> dict[str, Any]:
     if not isinstance(objective, nn.Module):
         return {}
-    # copies: the file is written when the buffers are the rank's own again
-    return {name: value.detach().cpu().clone() for name, value in objective.state_dict().items()}
+    copy: dict[str, Any] = plain_copy(dict(objective.state_dict()), "the objective")
+    return copy
 
 
 def read_checkpoint(folder: RunFolder, name: str) -> tuple[bytes, bytes]:

@@ -122,7 +122,12 @@ class HookBus:
 
     def state_dicts(self, world: World) -> dict[str, Any]:
         """The state of every hook that runs on this rank, by name."""
-        return {bound.name: bound.hook.state_dict() for bound in self.hooks if bound.runs_on(world)}
+        states = {}
+        for bound in self.hooks:
+            if bound.runs_on(world):
+                self.on_phase(f"hooks.{bound.name}")
+                states[bound.name] = bound.hook.state_dict()
+        return states
 
     def load_state_dicts(self, states: Mapping[str, Any], world: World) -> list[str]:
         """Give back states; returns the names of hooks here that have none in ``states``."""

@@ -20,6 +20,7 @@ from pipeline.engine.hook_bus import HookBus
 from pipeline.engine.position import Position
 from pipeline.engine.reduction import reduce_states
 from pipeline.engine.run_state import RunState
+from pipeline.engine.saver import Saver
 from pipeline.engine.stop import StopAgreement
 from pipeline.engine.train_totals import TrainTotals
 from pipeline.engine.update import Updater
@@ -39,22 +40,17 @@ class Loop:
     state: RunState
     group: Group
     stop: StopAgreement
-    save: Callable[[str], bool]
-    """Writes a checkpoint; all ranks call it together. False: the disk is full and the run goes on."""
+    saver: Saver
     write_row: Callable[[Row], None]
     """Appends to metrics.jsonl, on rank 0."""
-    resumed: bool
     stopped_by_signal: bool = False
-    _saved_step: int = 0
 
     def run(self) -> None:
         """Train until the length is reached, a hook asks to stop, or a signal does."""
-        self._saved_step = self.position.step if self.resumed else 0
         self.hooks.call("on_run_start")
         while not self._complete and not self._ends:
             self._epoch()
-        if not self.stopped_by_signal and self.policy and self.position.step > self._saved_step:
-            self._checkpoint("the end of the run")
+        self._save_the_end()
         self.hooks.call("on_run_end")
 
     @property
@@ -77,7 +73,7 @@ class Loop:
         """Go through an epoch from the position on; the position stays at its end until the next begins."""
         position = self.position
         if not self.stop.may_begin(position.step + 1):  # before the epoch is begun, so that it begins once
-            self._stop_by_signal()
+            self.stopped_by_signal = True
             return
         if position.epoch_ended:
             position.next_epoch()
@@ -88,8 +84,9 @@ class Loop:
             if self._complete or self._ends:
                 return
             if not self.stop.may_begin(position.step + 1):
-                self._stop_by_signal()
+                self.stopped_by_signal = True
                 return
+            self.saver.check()
             position.set_phase("dataset.train")
             share = next(shares)
             if self.updater.step(share):
@@ -122,9 +119,9 @@ class Loop:
         if is_last or self._ends:
             self._log()  # all that is left, before the last checkpoint
         if self.policy and due(self.policy.every):
-            self._checkpoint(f"every {self.policy.every}")
+            self.saver.save(f"every {self.policy.every}")
         elif requests.checkpoint is not None:
-            self._checkpoint(requests.checkpoint)
+            self.saver.save(requests.checkpoint)
         position.set_phase("between steps")
 
     def _requests(self, *, joined: bool) -> Requests:
@@ -171,15 +168,12 @@ class Loop:
             {"step": self.position.step, "epoch": self.position.epoch, **values, "time": time.time()}
         )
 
-    def _checkpoint(self, reason: str) -> None:
-        if self.save(reason):
-            self._saved_step = self.position.step
-
-    def _stop_by_signal(self) -> None:
-        """Every rank stands behind the same step; save it, unless there is nothing new to save."""
-        self.stopped_by_signal = True
-        if self.position.step > self._saved_step:
-            self._checkpoint("a signal")
+    def _save_the_end(self) -> None:
+        """Every rank stands behind the same step, and leaves with its checkpoint complete."""
+        saved = self.saver.settle()
+        if self.position.step > saved and (self.stopped_by_signal or self.policy):
+            self.saver.save("a signal" if self.stopped_by_signal else "the end of the run")
+            self.saver.settle()
 
 
 def _pair(total: float | Tensor, count: int) -> Tensor:

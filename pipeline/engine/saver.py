@@ -1,14 +1,18 @@
-"""Writing a checkpoint: gathered from all ranks, written by rank 0, and known to all before they go on."""
+"""Writing checkpoints: a snapshot of all ranks at a step, written by rank 0 while training goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pipeline.api.hook import CheckpointPolicy
+from pipeline.engine.background import Background
 from pipeline.engine.checkpoint import Checkpointing
 from pipeline.engine.signals import Phase, Signals
+from pipeline.engine.snapshot import Snapshot
 from pipeline.runs.layout import RunFolder
+from pipeline.runs.metric_log import sync_rows
 from pipeline.runs.retention import Retention, Score
 from pipeline.runs.store import CheckpointStore, WriteError
 
@@ -18,59 +22,113 @@ Say = Callable[[str], None]
 
 @dataclass
 class Saver:
-    """Writes the run's checkpoints by its policy; without one, all that are asked for are kept."""
+    """Writes the run's checkpoints by its policy; without one, all that are asked for are kept.
+
+    Rank 0 alone knows whether a file is complete. If one cannot be written it raises, which ends all
+    ranks; the others learn what is complete where they wait for it, in ``settle``.
+    """
 
     checkpointing: Checkpointing
     policy: CheckpointPolicy | None
     folder: RunFolder
+    background: Background
+    """Does the writing; whoever made it waits for it when the attempt ends in an error."""
     signals: Signals
     say: Say
-    _told: bool = False
+    saved_step: int
+    """The step of the newest complete checkpoint, on rank 0."""
+    _step: int | None = None
+    """The step of the checkpoint that is being written, on rank 0."""
+    _told_unscored: bool = False
+    _told_waiting: bool = False
 
-    def save(self, reason: str) -> bool:
-        """Write a checkpoint of this moment; all ranks call it together and learn how it went.
+    def save(self, reason: str) -> None:
+        """Take a snapshot of this moment and begin to write it; all ranks call it together.
 
-        Returns:
-            False: the disk is full, and the policy says to go on.
+        A checkpoint that is still being written is waited for first, so that memory holds one
+        snapshot at most and none is left out.
 
         Raises:
-            CheckpointError: if it cannot be written, unless the policy says to go on with a full disk.
+            CheckpointError: if a state cannot be saved, or the checkpoint before could not be written,
+                unless the policy says to go on with a full disk.
         """
-        run, group = self.checkpointing.run, self.checkpointing.group
+        run = self.checkpointing.run
         run.position.set_phase("saving a checkpoint")
+        with self._not_ended_by_signals():
+            self._finish(waits=True)
+            snapshot = self.checkpointing.snapshot()
+        if snapshot is not None:
+            self._step = run.position.step
+            self._begin(snapshot, self._step, reason, self._score())
+
+    def check(self) -> None:
+        """Take note of a checkpoint that is complete, or could not be written; once a step, no collective.
+
+        Raises:
+            CheckpointError: as ``save``, on rank 0.
+        """
+        if self._step is not None and not self.background.busy:
+            self._finish()
+
+    def settle(self) -> int:
+        """Wait for the last file; all ranks call it together.
+
+        Returns:
+            The step of the newest complete checkpoint.
+
+        Raises:
+            CheckpointError: as ``save``, on rank 0, which ends the others.
+        """
+        self.checkpointing.run.position.set_phase("waiting for the last checkpoint to be written")
+        with self._not_ended_by_signals():
+            self._finish()
+            step: int = self.checkpointing.group.broadcast(self.saved_step)
+        return step
+
+    def _begin(self, snapshot: Snapshot, step: int, reason: str, score: Score | None) -> None:
+        def write() -> None:
+            sync_rows(self.folder.metrics)  # so that no checkpoint is ahead of its log
+            self._store().save(step, snapshot.files(), info={"reason": reason}, score=score)
+
+        self.background.start(write, name=f"checkpoint of step {step}")
+
+    def _finish(self, *, waits: bool = False) -> None:
+        """Wait for the checkpoint that is being written, if one is: it is complete then, or raises."""
+        step = self._step
+        if step is None:
+            return
+        if waits and self.background.busy and not self._told_waiting:
+            self._told_waiting = True
+            due = self.checkpointing.run.position.step
+            self.say(
+                f"the checkpoint of step {due} waits for that of step {step}, which is still being written; "
+                "they are due more often than this disk takes them (said once)"
+            )
+        error = self.background.wait()
+        self._step = None
+        if error is None:
+            self.saved_step = step
+        elif self._tolerated(error):
+            self.say(f"warning: no checkpoint of step {step}: {error}")
+        else:
+            self.checkpointing.run.position.set_phase(f"writing the checkpoint of step {step}")
+            raise error
+
+    @contextmanager
+    def _not_ended_by_signals(self) -> Iterator[None]:
         self.signals.phase = Phase.SAVING
         try:
-            files = self.checkpointing.files()
-            error = None
-            if self.checkpointing.world.is_main:
-                try:
-                    self._store().save(run.position.step, files, info={"reason": reason}, score=self._score())
-                except WriteError as failed:
-                    error = failed
-            if group.broadcast(error is None):
-                return True
-            self._failed(error)
-            return False
+            yield
         finally:
             self.signals.phase = Phase.TRAINING
 
-    def _failed(self, error: WriteError | None) -> None:
-        """Rank 0 could not write: go on where the policy says so, or end with its error."""
-        group = self.checkpointing.group
-        goes_on = bool(
-            group.broadcast(
-                error is not None
-                and error.disk_full
-                and self.policy is not None
-                and self.policy.on_disk_full == "warn"
-            )
+    def _tolerated(self, error: BaseException) -> bool:
+        return (
+            isinstance(error, WriteError)
+            and error.disk_full
+            and self.policy is not None
+            and self.policy.on_disk_full == "warn"
         )
-        if goes_on:
-            self.say(f"warning: no checkpoint of step {self.checkpointing.run.position.step}: {error}")
-        elif error is not None:
-            raise error
-        else:
-            group.barrier()  # rank 0 is about to end every rank with its error
 
     def _store(self) -> CheckpointStore:
         policy = self.policy
@@ -83,8 +141,8 @@ class Saver:
         if policy is None or policy.monitor is None:
             return None
         if run.metrics_steps.get(policy.monitor) != run.position.step:
-            if not self._told and policy.monitor in run.metrics:
-                self._told = True
+            if not self._told_unscored and policy.monitor in run.metrics:
+                self._told_unscored = True
                 self.say(
                     f"a checkpoint at a step at which {policy.monitor} is not measured can never be the "
                     "best; let checkpoints and evaluations fall together"

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pipeline.engine.assembly import Assembly, assemble
+from pipeline.engine.background import Background
 from pipeline.engine.checkpoint import Checkpoint, Checkpointing, seed_training
 from pipeline.engine.evaluate import Evaluator
 from pipeline.engine.experiment import Experiment
@@ -65,6 +66,8 @@ class Setting:
     signals: Signals
     position: Position
     """Shared with who reports a failure."""
+    background: Background
+    """Where rank 0 writes checkpoints; whoever made it waits for it when the attempt ends in an error."""
     say: Say
     """Prints a line for people, on rank 0."""
 
@@ -85,7 +88,7 @@ def train(experiment: Experiment, setting: Setting, start: Start) -> Result:
     checkpointing = Checkpointing(assembly, hooks, state, setting.group, setting.world)
     _begin(checkpointing, start, setting.say)
     with _opened(setting.folder, setting.world) as write_row:
-        loop = _loop(checkpointing, setting, write_row, resumed=start.resume is not None)
+        loop = _loop(checkpointing, setting, write_row)
         try:
             loop.run()
         except BaseException as error:
@@ -118,9 +121,7 @@ def _bound_hooks(assembly: Assembly, state: RunState, setting: Setting) -> HookB
     return hooks
 
 
-def _loop(
-    checkpointing: Checkpointing, setting: Setting, write_row: Callable[[Row], None], *, resumed: bool
-) -> Loop:
+def _loop(checkpointing: Checkpointing, setting: Setting, write_row: Callable[[Row], None]) -> Loop:
     assembly, hooks, state = checkpointing.assembly, checkpointing.hooks, checkpointing.run
     policy = hooks.checkpoint_policy
     return Loop(
@@ -132,9 +133,16 @@ def _loop(
         state=state,
         group=setting.group,
         stop=setting.stop,
-        save=Saver(checkpointing, policy, setting.folder, setting.signals, setting.say).save,
+        saver=Saver(
+            checkpointing,
+            policy,
+            setting.folder,
+            setting.background,
+            setting.signals,
+            setting.say,
+            saved_step=state.position.step,
+        ),
         write_row=write_row,
-        resumed=resumed,
     )
 
 

@@ -37,15 +37,23 @@ class Watch:
         store: a connection of its own (``Store.clone``), since a waiting one blocks every other use.
         speak: another connection, for what this rank has to say.
         record: called on rank 0 with another rank's failure, before this process is ended.
+        before_end: called after that, for what must not be cut off.
     """
 
     def __init__(
-        self, store: Store, speak: Store, world: World, signals: Signals, record: Callable[[Failure], None]
+        self,
+        store: Store,
+        speak: Store,
+        world: World,
+        signals: Signals,
+        record: Callable[[Failure], None],
+        before_end: Callable[[], None],
     ) -> None:
         self._store = store
         self._speak = speak
         self._world = world
         self._record = record
+        self._before_end = before_end
         self.stop = StopTogether(signals, lambda: self._publish({"event": "stop"}))
         self._thread = threading.Thread(target=self._listen, name="watch", daemon=True)
         self._thread.start()
@@ -117,6 +125,7 @@ class Watch:
         if self._world.is_main:
             self._record(failure)
             self._store.set("recorded", "yes")
+            self._before_end()
         for child in multiprocessing.active_children():  # a loader's workers would outlive os._exit
             child.kill()
         sys.stderr.flush()

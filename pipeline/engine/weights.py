@@ -1,26 +1,57 @@
-"""Model weights as safetensors: the bare model's names, tied parameters under each of theirs."""
+"""Model weights as safetensors: the bare model's names, tied parameters under each of theirs.
+
+What ``get_extra_state`` gives is no weight: it is kept beside them as plain data, unless it is a tensor.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
+import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from pipeline.api.settings import WeightsSettings
+from pipeline.engine.plain_state import plain_copy
+from pipeline.engine.safetensors_file import require_storable
 from pipeline.errors import CheckpointError, ComponentError
 
+_EXTRA = "_extra_state"  # torch's own suffix; a tensor of it may have any shape
 
-def to_bytes(model: nn.Module) -> bytes:
-    """The model's state as one safetensors file that plain torch loads strictly."""
-    # A clone for each name: the format refuses shared memory, and a strict load wants every name.
-    tensors = {
-        name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.state_dict().items()
-    }
-    return safetensors.torch.save(tensors)
+
+def copied(model: nn.Module) -> dict[str, Tensor]:
+    """The tensors of the model's state by name, contiguous on the CPU; nothing changes them any more.
+
+    Tied parameters come under each of their names, and are one copy.
+
+    Raises:
+        CheckpointError: naming what safetensors cannot hold.
+    """
+    copies: dict[tuple[object, ...], Tensor] = {}
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in model.state_dict().items():
+        if isinstance(tensor, Tensor):
+            require_storable(name, tensor)
+            place = (tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+            if place not in copies:
+                copies[place] = tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+            tensors[name] = copies[place]
+    return tensors
+
+
+def copied_extra(model: nn.Module) -> dict[str, Any]:
+    """What the model's ``get_extra_state`` methods give, by name; tensors are among the weights.
+
+    Raises:
+        CheckpointError: naming what is not plain data.
+    """
+    extra = {name: value for name, value in model.state_dict().items() if not isinstance(value, Tensor)}
+    copy: dict[str, Any] = plain_copy(extra, "model")
+    return copy
 
 
 def from_bytes(data: bytes, origin: str) -> dict[str, Tensor]:
@@ -31,16 +62,29 @@ def from_bytes(data: bytes, origin: str) -> dict[str, Tensor]:
         raise CheckpointError(f"{origin} is no sound safetensors file: {error}") from error
 
 
-def load_strictly(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
-    """Load all of a model's state, in place.
+def load_strictly(
+    model: nn.Module,
+    tensors: Mapping[str, Tensor],
+    origin: str,
+    *,
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Load all of a model's weights, in place.
+
+    Args:
+        extra: what ``copied_extra`` gave; None: the model's extra state, if it has one, stays as it is.
 
     Raises:
         CheckpointError: listing missing, unexpected and differently shaped names.
     """
-    faults = _misfits(model.state_dict(), tensors)
+    state = model.state_dict()
+    faults = _misfits({name: value for name, value in state.items() if isinstance(value, Tensor)}, tensors)
+    if extra is not None:
+        own = {name for name, value in state.items() if not isinstance(value, Tensor)}
+        faults += [f"{'unexpected' if name in extra else 'missing'}: {name}" for name in own ^ extra.keys()]
     if faults:
         raise CheckpointError(f"{origin} does not fit the model:\n  " + "\n  ".join(faults))
-    model.load_state_dict(dict(tensors))
+    model.load_state_dict({**tensors, **(extra or {})}, strict=False)
 
 
 def start_from(model: nn.Module, weights: WeightsSettings) -> list[str]:
@@ -62,7 +106,7 @@ def start_from(model: nn.Module, weights: WeightsSettings) -> list[str]:
     if not weights.include:
         load_strictly(model, tensors, f"model.weights: {path}")
         return []
-    own = model.state_dict()
+    own = {name: value for name, value in model.state_dict().items() if isinstance(value, Tensor)}
     picked = {name for glob in weights.include for name in matching(glob, own, "model.weights")}
     chosen = {name: tensors[name] for name in picked if name in tensors}
     faults = _misfits({name: own[name] for name in picked}, chosen)
@@ -103,6 +147,6 @@ def _misfits(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> list[str
     faults += [
         f"shape: {name} is {tuple(given[name].shape)}, expected {tuple(own[name].shape)}"
         for name in own
-        if name in given and own[name].shape != given[name].shape
+        if name in given and own[name].shape != given[name].shape and not name.endswith(_EXTRA)
     ]
     return faults

@@ -22,7 +22,7 @@ _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}  #
 
 
 class MetricLog:
-    """Appends rows; what it has appended outlives the process, and after ``sync`` the machine.
+    """Appends rows; what it has appended outlives the process, and after ``sync_rows`` the machine.
 
     A resumed run calls ``rewind`` first.
 
@@ -53,17 +53,6 @@ class MetricLog:
             self._file.truncate(end)
             raise self._refused(error) from error
 
-    def sync(self) -> None:
-        """Force all rows to the disk; due before a checkpoint that counts on them.
-
-        Raises:
-            RunError: if the disk fails.
-        """
-        try:
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            raise self._refused(error) from error
-
     def close(self) -> None:
         self._file.close()
 
@@ -77,6 +66,21 @@ class MetricLog:
 
     def _refused(self, error: OSError) -> RunError:
         return RunError(f"{self.path}: cannot be written: {reason(error)}; {remedy(error)}")
+
+
+def sync_rows(path: Path) -> None:
+    """Force all rows to the disk; due before a checkpoint that counts on them. No file: no rows.
+
+    Raises:
+        RunError: if the disk fails.
+    """
+    try:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RunError(f"{path}: cannot be forced to the disk: {reason(error)}; {remedy(error)}") from error
 
 
 def format_row(row: Mapping[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import RunError
-from pipeline.runs.metric_log import MetricLog, read_rows, rewind
+from pipeline.runs.metric_log import MetricLog, read_rows, rewind, sync_rows
 
 
 def write_log(path: Path, steps: range, tail: bytes = b"") -> None:
@@ -124,7 +124,7 @@ def test_a_full_disk_leaves_no_half_row(tmp_path: Path) -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert path.read_bytes() == b'{"step": 1}\n'
         log.append({"step": 3})
-        log.sync()
+        sync_rows(log.path)
     assert steps_of(path) == [1, 3]
 
 

@@ -15,7 +15,7 @@ PARTS = Path(__file__).parent / "parts" / "parts.py"
 BASE: dict[str, Any] = {
     "name": "t",
     "seed": 11,
-    "components": [str(PARTS)],
+    "components": [str(PARTS), str(PARTS.with_name("killers.py"))],
     "model": {"type": "net"},
     "dataset": {
         "train": {"type": "points", "length": 40},

@@ -260,44 +260,6 @@ class Remembering(Net):
         return super().forward(inputs - self.mean)
 
 
-@register("hook", "killer")
-class Killer(Hook):
-    """Kills the whole job without a word after a step: every rank itself, as SIGKILL does."""
-
-    ranks = "all"
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_step_end(self, run):
-        if run.step == self.step:
-            os.kill(os.getpid(), 9)
-
-
-@register("hook", "end_killer")
-class EndKiller(Hook):
-    """Kills the whole job when the run is over but not yet recorded as such."""
-
-    ranks = "all"
-
-    def on_run_end(self, run):
-        os.kill(os.getpid(), 9)
-
-
-@register("hook", "once_killed")
-class OnceKilled(Hook):
-    """Rank 1 kills itself after a step, but only the first time that it is started."""
-
-    ranks = "all"
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_step_end(self, run):
-        if run.step == self.step and run.world.rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
-            os.kill(os.getpid(), 9)
-
-
 @register("hook", "thrower")
 class Thrower(Hook):
     """Raises in one event of one step."""
