@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,6 @@ from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipeline.cli.checking import Batches, Report
-    from pipeline.cli.loading import Loaded
     from pipeline.registry.provenance import Provenance
 
 
@@ -37,14 +37,19 @@ def command(
     as_json: bool,
     resolved: bool,
 ) -> None:
-    """Find what is wrong with CONFIG, or show what it would run; nothing is built.
+    """Find what is wrong with CONFIG, or show what it would run, without training.
+
+    The config comes first. If it is valid, one batch of the data goes through model, objective, optimizer
+    and metrics by shapes alone, which allocates and computes nothing.
 
     Exit status: 0 nothing is wrong, 2 something is.
     """
     if as_json and resolved:
         raise click.UsageError("--json and --resolved cannot be given together")
-    with shown_errors(CONFIG_ERROR):
-        loaded = _load(config, sets, unsets, as_json=as_json)
+    with shown_errors(CONFIG_ERROR), _problems_as_json(as_json):
+        from pipeline.cli.loading import load_with_registry
+
+        loaded = load_with_registry(config, sets=sets, unsets=unsets)
         if resolved:
             import tomli_w
 
@@ -59,20 +64,29 @@ def command(
             _show(report)
 
 
-def _load(path: Path, sets: Iterable[str], unsets: Iterable[str], *, as_json: bool) -> Loaded:
-    from pipeline.cli.loading import load_with_registry
-
+@contextmanager
+def _problems_as_json(wanted: bool) -> Iterator[None]:
     try:
-        return load_with_registry(path, sets=tuple(sets), unsets=tuple(unsets))
+        yield
     except ConfigError as error:
-        if not as_json:
+        if not wanted:
             raise
         print_json({"problems": [asdict(problem) for problem in error.problems]})
         sys.exit(CONFIG_ERROR)
 
 
 def _document(report: Report) -> dict[str, Any]:
-    config = report.config
+    config, rehearsal = report.config, asdict(report.rehearsal) if report.rehearsal else {}
+    told = (
+        "parameters",
+        "trained",
+        "memory",
+        "samples",
+        "steps_per_epoch",
+        "total_steps",
+        "unused",
+        "unchecked",
+    )
     return {
         "problems": [],
         "warnings": report.warnings,
@@ -85,6 +99,8 @@ def _document(report: Report) -> dict[str, Any]:
         "hooks": [asdict(hook) for hook in report.hooks],
         "monitor": asdict(report.monitor) if report.monitor else None,
         "limits": report.limits,
+        **{key: rehearsal.get(key) for key in told},
+        "checkpoints": asdict(report.checkpoints) if report.checkpoints else None,
     }
 
 
@@ -102,11 +118,56 @@ def _show(report: Report) -> None:
     print_table(headers, [_component(one) for one in report.components], title="components")
     click.echo()
     print_table(("run", ""), list(_summary(report)), title="what would run")
+    _show_rehearsal(report)
+    unchecked = report.rehearsal.unchecked if report.rehearsal else ()
     if report.limits:
         click.echo("\nlimits of the independence of the number of ranks")
         for limit in report.limits:
             click.echo(f"  {limit}")
-    click.echo(f"\n{report.config.path}: no problems")
+    left = f" found; {len(unchecked)} unchecked" if unchecked else ""
+    click.echo(f"\n{report.config.path}: no problems{left}")
+
+
+def _show_rehearsal(report: Report) -> None:
+    rehearsal, checkpoints = report.rehearsal, report.checkpoints
+    if rehearsal is None:
+        return
+    click.echo()
+    rows: list[tuple[str, object]] = [
+        ("parameters", _number(rehearsal.parameters)),
+        ("of which trained", _number(rehearsal.trained)),
+        *((f"samples of {name}", _number(length)) for name, length in rehearsal.samples.items()),
+        ("steps per epoch", _number(rehearsal.steps_per_epoch)),
+        ("steps in all", _number(rehearsal.total_steps)),
+    ]
+    if rehearsal.memory is not None:
+        sizes = asdict(rehearsal.memory).items()
+        rows += [(f"memory per rank: {name}", byte_text(size)) for name, size in sizes]
+    if checkpoints is not None:
+        rows += [
+            ("checkpoints", f"{checkpoints.written} written, at most {checkpoints.kept} kept"),
+            ("disk for them", byte_text(checkpoints.disk)),
+        ]
+    print_table(("by shapes", ""), rows, title="what it would take")
+    if rehearsal.unchecked:
+        click.echo("\nunchecked, since it cannot be told without data")
+        for one in rehearsal.unchecked:
+            click.echo(f"  {one.key}: {one.reason}")
+
+
+def _number(value: int | None) -> str:
+    return "not known" if value is None else f"{value:,}"
+
+
+def byte_text(size: int | None) -> str:
+    """Bytes in the largest unit of 1000 that leaves a whole number before the point."""
+    if size is None:
+        return "not known"
+    value, units = float(size), ["B", "kB", "MB", "GB", "TB"]
+    while value >= 1000 and len(units) > 1:
+        value /= 1000
+        units.pop(0)
+    return f"{size} B" if units[0] == "B" else f"{value:.1f} {units[0]}"
 
 
 def _component(one: Provenance) -> tuple[str | None, ...]:

@@ -1,15 +1,20 @@
-"""What a config tells about the run it would be, before anything is built."""
+"""What a config tells about the run it would be: from the config itself, and from a step by shapes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pipeline.cli.loading import Loaded
 from pipeline.config.config import Config
 from pipeline.config.plan import ComponentPlan, Plan
 from pipeline.engine.dealing import share_size
+from pipeline.errors import ConfigError
 from pipeline.registry.provenance import Provenance
+
+if TYPE_CHECKING:
+    from pipeline.engine.rehearsal import Rehearsal
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,21 @@ class Monitor:
 
 
 @dataclass(frozen=True)
+class CheckpointNumbers:
+    """The checkpoints of the whole run."""
+
+    written: int
+    kept: int
+    """At most, at its end."""
+    bytes_each: int | None
+    """Without what hooks keep in it; None where it is not known."""
+    disk: int | None
+    """The most bytes at once: those that are kept, and the next one while it is written."""
+
+
+@dataclass(frozen=True)
 class Report:
-    """What ``check`` has found out from the config; what shapes would tell has its place here, last."""
+    """What ``check`` has found out."""
 
     config: Config
     world_size: int
@@ -56,13 +74,34 @@ class Report:
     """In the order in which they are called."""
     monitor: Monitor | None
     limits: tuple[str, ...] = field(default=())
-    """Why the result may depend on the number of ranks, as far as the config tells."""
+    """Why the result may depend on the number of ranks."""
     warnings: tuple[str, ...] = field(default=())
+    rehearsal: Rehearsal | None = None
+    """What a step by shapes has told."""
+    checkpoints: CheckpointNumbers | None = None
+    """None where the length of the run is not known."""
 
 
 def examine(loaded: Loaded, world_size: int) -> Report:
-    """Look at a valid config as a run of ``world_size`` ranks."""
-    plan = loaded.config.plan
+    """Look at a valid config as a run of ``world_size`` ranks, and rehearse a step of it by shapes.
+
+    Datasets are built, unless they declare their shapes; nothing else is allocated.
+
+    Raises:
+        ConfigError: with all that would fail.
+    """
+    from pipeline.cli.experiment import bind_experiment
+    from pipeline.engine.rehearsal import rehearse
+
+    plan, registry = loaded.config.plan, loaded.registry
+    declarations = {
+        name: declared for name, part in plan.datasets.items() if (declared := registry.declaration(part))
+    }
+    experiment = bind_experiment(plan, registry, plan.seed or 0)
+    rehearsal = rehearse(experiment, world_size, declarations)
+    if rehearsal.problems:
+        raise ConfigError(rehearsal.problems)
+    limits = tuple(_limits(plan))
     return Report(
         config=loaded.config,
         world_size=world_size,
@@ -72,8 +111,15 @@ def examine(loaded: Loaded, world_size: int) -> Report:
             HookLine(name, hook.type, plan.hook_ranks.get(name)) for name, hook in plan.hooks.items()
         ),
         monitor=_monitor(plan),
-        limits=tuple(_limits(plan)),
-        warnings=(*loaded.registry.warnings, *loaded.config.warnings, *_warnings(plan, world_size)),
+        limits=(*limits, *_seen_limits(rehearsal, limits)),
+        warnings=(
+            *registry.warnings,
+            *loaded.config.warnings,
+            *_warnings(plan, world_size),
+            *_unused(rehearsal),
+        ),
+        rehearsal=rehearsal,
+        checkpoints=_checkpoints(plan, rehearsal),
     )
 
 
@@ -96,6 +142,39 @@ def _monitor(plan: Plan) -> Monitor | None:
         if hook.type.rpartition("/")[2] == "checkpoint" and metric is not None:
             return Monitor(str(metric), str(hook.arguments.get("mode")))
     return None
+
+
+def _checkpoints(plan: Plan, rehearsal: Rehearsal) -> CheckpointNumbers | None:
+    """Of the checkpoint hook; a run writes its last step too, and without the hook none of itself."""
+    total, per_epoch = rehearsal.total_steps, rehearsal.steps_per_epoch
+    if total is None or per_epoch is None:
+        return None
+    for hook in plan.hooks.values():
+        if hook.type.rpartition("/")[2] == "checkpoint":
+            every, of = hook.arguments["every"], hook.arguments
+            steps = every.count * (per_epoch if every.unit == "epoch" else 1)
+            written = -(-total // steps) if steps else 1
+            best = max(1, of["keep_best"]) if of.get("monitor") else 0
+            kept = min(written, of["keep_last"] + best)
+            each = rehearsal.checkpoint
+            return CheckpointNumbers(written, kept, each, None if each is None else each * (kept + 1))
+    return CheckpointNumbers(0, 0, rehearsal.checkpoint, 0)
+
+
+def _seen_limits(rehearsal: Rehearsal, told: tuple[str, ...]) -> Iterator[str]:
+    """What the shapes tell besides: a dropout that the config names is not told twice."""
+    by_config = any("dropout" in limit for limit in told)
+    for limit in rehearsal.limits:
+        if not (by_config and "draws random numbers" in limit):
+            yield limit
+
+
+def _unused(rehearsal: Rehearsal) -> Iterator[str]:
+    if rehearsal.unused:
+        yield (
+            f"the loss does not depend on {', '.join(rehearsal.unused)}: they are never trained, and several "
+            "ranks refuse them unless distributed.find_unused_parameters = true"
+        )
 
 
 def _limits(plan: Plan) -> Iterator[str]:

@@ -120,6 +120,17 @@ class Registry:
         """
         return frozenset(self._loaded_for(plan).schema.signature.by_name)
 
+    def declaration(self, plan: ComponentPlan) -> Callable[[int], Any] | None:
+        """A dataset's ``declared_batch`` with the plan's arguments bound, to call with a batch size; or None.
+
+        Raises:
+            ComponentError: if the component cannot be found, loaded or used from a config.
+        """
+        declare = getattr(self._loaded_for(plan).component, "declared_batch", None)
+        if declare is None:
+            return None
+        return lambda size: declare(size, **plan.arguments)
+
     def provenance(self, plan: ComponentPlan) -> tuple[Provenance, ...]:
         """Where a component and those nested in it come from.
 

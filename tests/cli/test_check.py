@@ -1,4 +1,4 @@
-"""``pipeline check``: every problem at once, or what would run; nothing is built."""
+"""``pipeline check``: every problem of a config at once, or what would run."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ import pytest
 import pipeline
 from tiny_runs import call, write_tiny
 
-REFUSES_TO_BE_BUILT = """\
+LOCAL = """\
 from torch import nn
 
 from pipeline import register
 
 
-@register("dataset", "untouchable")
-def untouchable():
-    raise AssertionError("check has built a dataset")
-
-
-@register("model", "untouchable")
-class Untouchable(nn.Module):
+@register("model", "local_of_check_test")
+class Local(nn.Module):
     def __init__(self, dropout: float = 0.25) -> None:
-        raise AssertionError("check has built a model")
+        super().__init__()
+        self.body = nn.Linear(4, 3)
+
+    def forward(self, inputs):
+        return self.body(inputs)
 """
 
 
@@ -146,13 +145,13 @@ def test_what_limits_invariance_is_named(config, override, words):
     assert limit.startswith(words)
 
 
-def test_nothing_is_built(tmp_path):
-    (tmp_path / "untouchable_parts.py").write_text(REFUSES_TO_BE_BUILT)
-    config = write_tiny(tmp_path, 'components = ["untouchable_parts.py"]\n')
-    types = [f"{table}.type='untouchable'" for table in ("model", "dataset.train", "dataset.eval")]
-    document = report(config, *(word for text in types for word in ("--set", text)))
+def test_local_components_are_listed_with_their_content(tmp_path):
+    (tmp_path / "local_of_check_test.py").write_text(LOCAL)
+    config = write_tiny(tmp_path, 'components = ["local_of_check_test.py"]\n')
+    document = report(config, "--set", "model.type='local_of_check_test'")
     model = document["components"][0]
     assert (model["distribution"], len(model["file_hash"])) == (None, 64)
+    assert model["target"].endswith("local_of_check_test.py:Local")
     assert document["limits"][0].startswith("model.dropout = 0.25")
     assert any("in_features" in warning for warning in document["warnings"])  # dropped: it takes no such
 
