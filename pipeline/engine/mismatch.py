@@ -78,5 +78,5 @@ class Findings:
 
 
 def _text(error: Exception) -> str:
-    text = " ".join(str(error).split())
+    text = " ".join(str(error).split()).rstrip(".")
     return text if isinstance(error, PipelineError) else f"{type(error).__name__}: {text}"

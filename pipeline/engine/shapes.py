@@ -6,8 +6,9 @@ and a device. What needs a value (``item()``, an ``if`` on a tensor) cannot be c
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+_LOG = logging.getLogger(fake_tensor.__name__)
 _NEEDS_DATA = (
     fake_tensor.DataDependentOutputException,
     fake_tensor.DynamicOutputShapeException,
@@ -34,9 +36,16 @@ class ShapeMode:
     def __init__(self) -> None:
         self._mode = FakeTensorMode(allow_fallback_kernels=False, allow_non_fake_inputs=True)
 
-    def on(self) -> AbstractContextManager[Any]:
+    @contextmanager
+    def on(self) -> Iterator[None]:
         """The mode; it may be entered again and again, and its tensors then belong together."""
-        return self._mode
+        level = _LOG.level
+        _LOG.setLevel(logging.CRITICAL)  # it writes the traceback of an error that is raised as well
+        try:
+            with self._mode:
+                yield
+        finally:
+            _LOG.setLevel(level)
 
     def of(self, batch: Any) -> Any:
         """A batch with its tensors replaced by ones without data; tuples, lists and mappings keep their form.

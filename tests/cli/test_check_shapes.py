@@ -101,6 +101,13 @@ def test_a_mismatch_names_the_two_components_and_their_shapes(config, overrides,
         assert word in line, (word, line)
 
 
+def test_a_mismatch_is_one_line_in_all(config):
+    """In a process of its own: torch logs such errors by itself, past what is captured here."""
+    command = [sys.executable, "-m", "pipeline", "check", config, "--set", "model.in_features=5"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
+
+
 def test_every_mismatch_is_told_at_once_and_as_json(config):
     overrides = ["--set", "metrics.accuracy.k=9", "--set", "scheduler={type='one_cycle_lr',max_lr=[1.0,2.0]}"]
     result = call("check", config, *overrides, "--json")
