@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipeline.cli.choice import await_choice, tell_choice
-from pipeline.cli.decision import Decision, Wish, decide
+from pipeline.cli.decision import Decision, decide
 from pipeline.cli.experiment import bind_experiment
 from pipeline.cli.loading import Loaded
 from pipeline.cli.logs import rank_log
+from pipeline.cli.meeting import Meeting, meet
+from pipeline.cli.memory import Agent
 from pipeline.cli.ranks import RunFailedError, blamed, joined
 from pipeline.cli.records import finish
+from pipeline.cli.wish import Wish
 from pipeline.engine.background import Background
 from pipeline.engine.checkpoint import Checkpoint, read_checkpoint
 from pipeline.engine.experiment import Experiment
 from pipeline.engine.failure import Failure
-from pipeline.engine.group import Group, attempt_store, launcher_store
+from pipeline.engine.group import Group
 from pipeline.engine.position import Position
 from pipeline.engine.signals import EarlyStop, Signals, signal_name
 from pipeline.engine.train import Result, Setting, Start, train
@@ -28,12 +29,7 @@ from pipeline.engine.world import World, choose_threads, torch_switches
 from pipeline.runs.layout import RunFolder
 from pipeline.runs.record import Status
 
-if TYPE_CHECKING:
-    from torch.distributed import Store  # type: ignore[attr-defined]
-
 Say = Callable[[str], None]
-
-_STOPPED = "stopped by a signal"
 
 
 @dataclass(frozen=True)
@@ -43,6 +39,8 @@ class Ended:
     folder: RunFolder
     result: Result | None = None
     """None: there was nothing left to do."""
+    leads: bool = True
+    """Whether this rank speaks for all."""
 
 
 def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
@@ -53,25 +51,24 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
         RunFailedError: from then on, whatever it was; it is in the run's record.
     """
     plan = loaded.config.plan
-    world = World.from_environment(plan.distributed)
+    meeting = meet(loaded, wish, World.from_environment(plan.distributed), say)
+    world, store = meeting.world, meeting.store
     threads, why = choose_threads(plan.distributed, world.local_world_size)
-    launcher = launcher_store(plan.distributed.timeout) if world.world_size > 1 else None
-    if launcher is not None and launcher.check([_STOPPED]):
-        say("this launcher's run was stopped by a signal, so a restarted group does not begin again")
-        raise EarlyStop(signal.SIGTERM)
-    store = attempt_store(launcher) if launcher is not None else None
+
+    def choose() -> str:
+        known = meeting.known_steps
+        return decide(loaded, meeting.wish, world.world_size, threads, say, known_steps=known).to_json()
+
     if world.is_main or store is None:
-        text = tell_choice(
-            store,
-            world.world_size,
-            lambda: decide(loaded, wish, world.world_size, threads, say).to_json(),
-        )
+        text = tell_choice(store, world.world_size, choose)
     else:
         text = await_choice(store, world.rank)
     decision = Decision.from_json(text)
     folder = RunFolder(Path(decision.folder))
     if decision.finished:
-        return Ended(folder)
+        return Ended(folder, leads=world.is_main)
+    if world.is_main and meeting.memory is not None:
+        meeting.memory.begun(folder, world.host)
     experiment = bind_experiment(plan, loaded.registry, decision.seed)
     switches = torch_switches(threads=threads, deterministic=plan.train.deterministic)
     with rank_log(folder.log(world.rank), rank=world.rank, say=say) as log, switches:
@@ -80,14 +77,12 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
             experiment,
             decision,
             folder,
-            world=world,
-            launcher=launcher,
-            store=store,
+            meeting=meeting,
             signals=signals,
             hidden=loaded.config.hidden,
             log=log,
         )
-    return Ended(folder, result)
+    return Ended(folder, result, leads=world.is_main)
 
 
 def _run(
@@ -95,14 +90,13 @@ def _run(
     decision: Decision,
     folder: RunFolder,
     *,
-    world: World,
-    launcher: Store | None,
-    store: Store | None,
+    meeting: Meeting,
     signals: Signals,
     hidden: Mapping[str, str],
     log: Say,
 ) -> Result:
     """Join the other ranks, train, and record the end, whatever it is."""
+    world, store = meeting.world, meeting.store
     position = Position()
     background = Background()
     blame = partial(blamed, experiment.parts(), world, position, signals=signals, hidden=hidden)
@@ -124,8 +118,8 @@ def _run(
         ):
             setting = Setting(folder, world, ranks.group, ranks.stop, signals, position, background, log)
             result = train(experiment, setting, _start(decision, world, ranks.group))
-            if result.stopped_by_signal and world.is_main and launcher is not None:
-                launcher.set(_STOPPED, "yes")
+            if result.stopped_by_signal and world.is_main and meeting.memory is not None:
+                meeting.memory.stopped(Agent.of_this_process())
     except EarlyStop as stop:
         if world.is_main:
             finish(folder, "stopped", reason=f"{signal_name(stop.number)} before the first step")

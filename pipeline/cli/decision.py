@@ -1,6 +1,7 @@
 """What this start of the command is to do: begin a run, go on with one, or nothing any more.
 
-Decided by rank 0 alone, before any process group exists, and told to the others as plain data.
+Decided by rank 0 alone (see ``meeting`` for which process that is), before any process group exists,
+and told to the others as plain data.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from pathlib import Path
 from pipeline.api.settings import LENGTH_KEYS
 from pipeline.cli.changes import accepted_changes
 from pipeline.cli.loading import Loaded
-from pipeline.cli.naming import named_run, parse_parent
+from pipeline.cli.naming import parse_parent
 from pipeline.cli.records import new_record, next_attempt
-from pipeline.config.config import identity, to_toml
-from pipeline.config.hiding import mask
+from pipeline.cli.search import run_to_resume
+from pipeline.cli.wish import Wish
+from pipeline.config.config import to_toml
 from pipeline.errors import RunError
 from pipeline.runs import metric_log
 from pipeline.runs.checkpoints import Checkpoint
 from pipeline.runs.create import create, replace_config
-from pipeline.runs.gitinfo import read_code
 from pipeline.runs.layout import RunFolder
-from pipeline.runs.listing import find_run, newest_of_identity
+from pipeline.runs.listing import find_run
 from pipeline.runs.liveness import last_sign, status_now
 from pipeline.runs.record import Parent, Record, read, write
 from pipeline.runs.store import CheckpointStore
@@ -33,22 +34,6 @@ from pipeline.runs.store import CheckpointStore
 Say = Callable[[str], None]
 
 _SEED_BITS = 32  # short enough to be typed again
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What the user asked for beside the config."""
-
-    resume: bool = False
-    resume_run: str | None = None
-    """Which run; None: the newest of the same identity."""
-    parent: str | None = None
-    """RUN or RUN@CHECKPOINT to start from."""
-    accept_changes: bool = False
-    named: bool = False
-    """The command line gives the run's name: only a run of this name is gone on with."""
-    runs_dir: Path = Path("runs")
-    command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,31 +62,24 @@ class Decision:
         return cls(**json.loads(text))
 
 
-def decide(loaded: Loaded, wish: Wish, world_size: int, threads: int, say: Say) -> Decision:
+def decide(
+    loaded: Loaded, wish: Wish, world_size: int, threads: int, say: Say, *, known_steps: int = 0
+) -> Decision:
     """Find or make the run folder.
+
+    Args:
+        known_steps: how far the run has come by the record of any host.
 
     Raises:
         ConfigError: if the config cannot be taken into the run that is resumed.
         RunError, CheckpointError: if the folder or its checkpoints are at fault.
     """
-    folder = _to_resume(loaded, wish, say)
+    folder = run_to_resume(loaded, wish)
     if folder is None:
+        if wish.resume:
+            say(f"no run of this experiment in {wish.runs_dir}: a new one begins")
         return _begin(loaded, wish, world_size, threads, say)
-    return _go_on(loaded, wish, folder, world_size, threads, say)
-
-
-def _to_resume(loaded: Loaded, wish: Wish, say: Say) -> RunFolder | None:
-    if not wish.resume:
-        return None
-    if wish.resume_run is not None:
-        return named_run(wish.runs_dir, wish.resume_run)
-    own = identity(loaded.config, drawn_seed=loaded.config.plan.seed is None)
-    name = loaded.config.plan.name if wish.named else None
-    row = newest_of_identity(wish.runs_dir, own, name=name)
-    if row is None:
-        say(f"no run of this experiment in {wish.runs_dir}: a new one begins")
-        return None
-    return row.folder
+    return _go_on(loaded, wish, folder, world_size, threads, say, known_steps)
 
 
 def _begin(loaded: Loaded, wish: Wish, world_size: int, threads: int, say: Say) -> Decision:
@@ -110,7 +88,6 @@ def _begin(loaded: Loaded, wish: Wish, world_size: int, threads: int, say: Say) 
     drawn = config.plan.seed is None
     seed = secrets.randbits(_SEED_BITS) if config.plan.seed is None else config.plan.seed
     parent = parse_parent(wish.parent, wish.runs_dir) if wish.parent else None
-    code = read_code(Path(config.path).absolute().parent, leave_out=wish.runs_dir)
     record = new_record(
         loaded,
         command=wish.command,
@@ -119,14 +96,12 @@ def _begin(loaded: Loaded, wish: Wish, world_size: int, threads: int, say: Say) 
         world_size=world_size,
         threads=threads,
         parent=Parent(parent[0].name, parent[1].name if parent[1] else None) if parent else None,
-        git=code.git,
     )
     folder = create(
         wish.runs_dir,
         record,
         config_toml=to_toml(config, seed),
         sources=[(source.path, source.text) for source in config.sources],
-        patch=mask(code.patch, config.hidden),
     )
     say(f"run folder: {folder.path}")
     if drawn:
@@ -140,11 +115,17 @@ def _begin(loaded: Loaded, wish: Wish, world_size: int, threads: int, say: Say) 
 
 
 def _go_on(
-    loaded: Loaded, wish: Wish, folder: RunFolder, world_size: int, threads: int, say: Say
+    loaded: Loaded,
+    wish: Wish,
+    folder: RunFolder,
+    world_size: int,
+    threads: int,
+    say: Say,
+    known_steps: int,
 ) -> Decision:
     """Bring the folder of a run to its newest sound checkpoint, with the config that is now in force."""
     record = read(folder)
-    if status_now(folder, record) == "running":
+    if not wish.restart and status_now(folder, record) == "running":
         raise RunError(f"{folder.path} is running (process {record.pid} on {record.host}); stop it first")
     seen_alive = datetime.fromtimestamp(last_sign(folder)).astimezone()  # before anything is written
     changes = accepted_changes(loaded, folder, record.seed, accept=wish.accept_changes, say=say)
@@ -155,8 +136,9 @@ def _go_on(
     step = checkpoint.step if checkpoint else 0
     starts_from_parent = checkpoint is None and record.parent is not None and bool(record.parent.checkpoint)
     say(f"resuming {folder.path} " + (f"from {checkpoint.name}" if checkpoint else "from its beginning"))
-    if record.steps > step:
-        say(f"steps {step + 1} to {record.steps} are repeated")
+    reached = max(record.steps, known_steps)
+    if reached > step:
+        say(f"steps {step + 1} to {reached} are repeated")
     attempt = len(record.attempts)
     moved = metric_log.rewind(folder.metrics, step, attempt=attempt)
     if moved:

@@ -67,7 +67,7 @@ def run(
         RunError: from then on; its cause is the error itself.
     """
     from pipeline.cli.attempt import attempt
-    from pipeline.cli.decision import Wish
+    from pipeline.cli.wish import Wish
     from pipeline.engine.signals import Signals
     from pipeline.runs.record import read
 

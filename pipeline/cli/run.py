@@ -128,8 +128,8 @@ def _load(path: Path, sets: Sequence[str], unsets: Sequence[str], name: str | No
 def _train(loaded: Loaded, signals: Signals, **wishes: Any) -> int:
     """Train, and give the exit status; a rank among several that has failed ends here."""
     from pipeline.cli.attempt import attempt
-    from pipeline.cli.decision import Wish
     from pipeline.cli.ranks import RunFailedError, fail
+    from pipeline.cli.wish import Wish
 
     command = ("pipeline", "run", str(loaded.config.path), *loaded.config.overrides)
     try:
@@ -140,7 +140,7 @@ def _train(loaded: Loaded, signals: Signals, **wishes: Any) -> int:
         fail(failed)
     if ended.result is None:
         return 0
-    if is_main_rank():
+    if ended.leads:
         _summarise(ended)
     return STOPPED if ended.result.stopped_by_signal else 0
 

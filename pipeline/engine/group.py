@@ -7,7 +7,6 @@ ever wait for.
 from __future__ import annotations
 
 import gc
-import os
 import time
 from datetime import timedelta
 from typing import Any, Protocol
@@ -23,6 +22,7 @@ from pipeline.engine.world import World
 from pipeline.errors import RunError
 
 _POLL = 0.01  # seconds
+_ATTEMPT = "attempt"
 
 
 class Group(Protocol):
@@ -178,10 +178,10 @@ def launcher_store(timeout: timedelta) -> Store:
     return store
 
 
-def attempt_store(store: Store) -> Store:
+def attempt_store(store: Store, attempt: str) -> Store:
     """A part of the store for this attempt alone: torchrun restarts a group over the same one."""
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     prefixed: Store = PrefixStore(f"attempt-{attempt}", store)
+    prefixed.set(_ATTEMPT, attempt)
     return prefixed
 
 
@@ -190,4 +190,8 @@ def another_connection(store: Store, timeout: timedelta) -> Store:
     if hasattr(store, "clone"):
         clone: Store = store.clone()
         return clone
-    return attempt_store(launcher_store(timeout))  # torch 2.6
+    connection = launcher_store(timeout)  # torch 2.6
+    if not store.check([_ATTEMPT]):
+        return connection
+    prefixed: Store = PrefixStore(f"attempt-{store.get(_ATTEMPT).decode()}", connection)
+    return prefixed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 
@@ -56,3 +57,13 @@ class OnceKilled(Hook):
     def on_step_end(self, run):
         if run.step == self.step and run.world.rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
             os.kill(os.getpid(), 9)
+
+
+@register("hook", "once_killed_and_lost")
+class OnceKilledAndLost(OnceKilled):
+    """As if rank 0's host were lost with rank 1's death: the run's folder goes too."""
+
+    def on_step_end(self, run):
+        if run.step == self.step and run.world.rank == 1:
+            shutil.rmtree(run.folder)
+        super().on_step_end(run)

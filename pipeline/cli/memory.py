@@ -1,0 +1,76 @@
+"""What a launcher's store keeps from one attempt to the next: its run, and whether a signal stopped it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.errors import RunError
+from pipeline.runs.layout import RunFolder
+
+if TYPE_CHECKING:
+    from torch.distributed import Store  # type: ignore[attr-defined]
+
+_RUN = "run"
+_STOPPED = "stopped by a signal"
+
+
+@dataclass(frozen=True)
+class Agent:
+    """The launcher's process on one host, and how often it has restarted its ranks after a failure."""
+
+    host: str
+    pid: int
+    restarts: int
+
+    @classmethod
+    def of_this_process(cls) -> Agent:
+        return cls(socket.gethostname(), os.getppid(), int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")))
+
+
+class Memory:
+    """The launcher's memory of its run."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def begun(self, folder: RunFolder, host: str) -> None:
+        """This launcher's run is in ``folder`` now."""
+        self._store.set(_RUN, json.dumps([folder.name, f"{host}:{folder.path.absolute()}"]))
+
+    def run(self) -> tuple[str, str] | None:
+        """The folder's name and its place, of the run that a former attempt worked on."""
+        if not self._store.check([_RUN]):
+            return None
+        name, place = json.loads(self._store.get(_RUN))
+        return name, place
+
+    def stopped(self, agent: Agent) -> None:
+        """A signal has stopped the run, and ``agent`` is about to see its ranks leave."""
+        self._store.set(_STOPPED, json.dumps(asdict(agent)))
+
+    def is_stopped(self, agents: Iterable[Agent]) -> bool:
+        """Whether this attempt is the restart of a run that a signal stopped.
+
+        A launcher that restarts its ranks because a host has joined ends them by a signal too, but it
+        counts that as no restart: then the run goes on.
+        """
+        if not self._store.check([_STOPPED]):
+            return False
+        former = Agent(**json.loads(self._store.get(_STOPPED)))
+        return any(
+            (agent.host, agent.pid) == (former.host, former.pid) and agent.restarts > former.restarts
+            for agent in agents
+        )
+
+
+def lost(run: str, place: str) -> RunError:
+    """No host that is here has the run that this launcher began."""
+    return RunError(
+        f"{run} is not within reach: it was in {place}, and no host of this attempt has it; bring that host "
+        "back, or start a new launcher to start over"
+    )
