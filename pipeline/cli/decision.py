@@ -26,6 +26,7 @@ from pipeline.runs import metric_log
 from pipeline.runs.checkpoints import Checkpoint
 from pipeline.runs.create import create, replace_config
 from pipeline.runs.layout import RunFolder
+from pipeline.runs.leftovers import clear_leftovers
 from pipeline.runs.listing import find_run
 from pipeline.runs.liveness import last_sign, status_now
 from pipeline.runs.record import Parent, Record, read, write
@@ -173,6 +174,7 @@ def _newest_checkpoint(folder: RunFolder, say: Say) -> Checkpoint | None:
     """The newest sound checkpoint; None where the run was ended before its first."""
     store = CheckpointStore(folder.checkpoints)
     store.clean()
+    clear_leftovers(folder.path)
     newest, problems = store.newest_sound()
     for problem in problems:
         say(f"warning: damaged checkpoint passed over: {problem}")

@@ -71,13 +71,14 @@ class Checkpoints:
         Raises:
             CheckpointError: if there is no such checkpoint.
         """
-        return find_problems(self._named(name).path)
+        checkpoint = self._named(name)
+        return find_problems(checkpoint.path, checkpoint.step)
 
     def newest_sound(self) -> tuple[Checkpoint | None, list[str]]:
         """The newest checkpoint that is as it was written, and what is wrong with those passed over."""
         problems: list[str] = []
         for checkpoint in self.checkpoints():
-            found = find_problems(checkpoint.path)
+            found = find_problems(checkpoint.path, checkpoint.step)
             if not found:
                 return checkpoint, problems
             problems += found
@@ -107,6 +108,8 @@ class Checkpoints:
             CheckpointError: if it names no checkpoint, or cannot be read.
         """
         path = self.folder / ref
+        if path.is_symlink():
+            raise CheckpointError(f"{path}: is a symbolic link, which may lead anywhere")
         try:
             text = path.read_bytes().decode(errors="replace").strip()
         except FileNotFoundError:

@@ -10,6 +10,7 @@ from pathlib import Path
 from pipeline.errors import RunError
 from pipeline.runs.files import reason, remedy, sync_folder, temporary, write_atomic, write_new
 from pipeline.runs.layout import RunFolder, folder_name
+from pipeline.runs.leftovers import clear_leftovers
 from pipeline.runs.record import Record, to_json
 
 _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
@@ -20,7 +21,8 @@ def create(
 ) -> RunFolder:
     """Make the folder of a new run, with its config, its sources and its first record.
 
-    It is prepared under a hidden name and appears at once, complete. A name that is taken, by a run
+    It is prepared under a hidden name and appears at once, complete; what a killed process left of one
+    is removed. A name that is taken, by a run
     of the same second, gets the suffix -2, -3 and so on. A missing ``runs_dir`` is made where its
     parent exists.
 
@@ -37,6 +39,7 @@ def create(
     try:
         if _make_runs_dir(runs_dir):
             made.append(runs_dir)
+        clear_leftovers(runs_dir)
         staged.mkdir()
         made.append(staged)
         _fill(RunFolder(staged), record, config_toml, sources)

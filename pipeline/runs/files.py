@@ -8,6 +8,8 @@ import shutil
 from pathlib import Path
 from threading import get_native_id
 
+from pipeline.runs.leftovers import hidden_name
+
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Error numbers that say: there is no room for more bytes."""
 
@@ -31,8 +33,8 @@ def remedy(error: OSError) -> str:
 
 
 def temporary(path: Path) -> Path:
-    """Where this thread prepares ``path``: beside it, hidden, marked with its and the process's ids."""
-    return path.with_name(f".tmp-{path.name}-{get_native_id()}-{os.getpid()}")
+    """Where this thread prepares ``path``: beside it, hidden, marked with the thread and its process."""
+    return path.with_name(hidden_name("tmp", f"{path.name}-{get_native_id()}"))
 
 
 def write_new(path: Path, data: bytes) -> None:

@@ -90,12 +90,16 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def find_problems(folder: Path) -> list[str]:
-    """What is wrong with a checkpoint's files, one line each; it reads every byte."""
+def find_problems(folder: Path, step: int) -> list[str]:
+    """What is wrong with the files of a checkpoint of ``step``, one line each; it reads every byte."""
     try:
         manifest = read_manifest(folder)
     except CheckpointError as error:
         return [str(error)]
+    if manifest.step != step:
+        return [f"{folder / NAME}: is of step {manifest.step}; expected {step}, as its folder's name says"]
+    if not manifest.files:
+        return [f"{folder / NAME}: names no files"]
     return [
         problem
         for name, entry in manifest.files.items()

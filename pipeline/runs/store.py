@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,11 +15,10 @@ from pipeline.errors import CheckpointError
 from pipeline.runs.checkpoints import Checkpoint, Checkpoints
 from pipeline.runs.files import FULL, free_bytes, reason, remedy, sync_folder, write_atomic
 from pipeline.runs.hashed_file import Writer, write_hashed
+from pipeline.runs.leftovers import Leftover, find_leftovers, hidden_name, remove
 from pipeline.runs.manifest import NAME, Manifest, is_plain_name, read_manifest
-from pipeline.runs.process import is_alive
 from pipeline.runs.retention import Retention, Score, Scored, best_of, surplus
 
-_LEFTOVER = re.compile(r"\.(tmp|old|del)-(.+)-([0-9]+)")
 _PROBE = bytes(4096)
 
 
@@ -81,7 +79,7 @@ class CheckpointStore(Checkpoints):
         usual = self._usual_size()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            _remove(staged)  # of an earlier process with this number
+            remove(staged)  # of an earlier failure, where not even that could be removed
             _stage(staged, step, files, info or {}, score)
             self._publish(staged, final.path)
         except BaseException as error:
@@ -121,10 +119,12 @@ class CheckpointStore(Checkpoints):
         Raises:
             WriteError: if one cannot be removed.
         """
-        handled = [path.name for path in self._leftovers() if self._repair(path)]
+        handled = [one for one in find_leftovers(self.folder) if one.mine or one.abandoned]
+        for leftover in handled:
+            self._repair(leftover)
         if self.folder.is_dir():
             self._point()
-        return handled
+        return [one.path.name for one in handled]
 
     def require_room(self, needed: int) -> None:
         """Find out early whether a checkpoint of ``needed`` bytes can be written.
@@ -153,7 +153,7 @@ class CheckpointStore(Checkpoints):
             raise
         sync_folder(self.folder)
         if former is not None:
-            _remove(former)
+            remove(former)
 
     def _point(self) -> None:
         scored = self._scored()
@@ -172,29 +172,17 @@ class CheckpointStore(Checkpoints):
     def _delete(self, path: Path) -> None:
         hidden = self._hidden("del", path.name)
         with self._refusing(path, doing="delete"):
-            _remove(hidden)
+            remove(hidden)
             path.rename(hidden)  # so that a kill in between leaves no checkpoint with files missing
-            _remove(hidden)
+            remove(hidden)
 
-    def _leftovers(self) -> list[Path]:
-        if not self.folder.is_dir():
-            return []
-        return sorted(path for path in self.folder.iterdir() if _LEFTOVER.fullmatch(path.name))
-
-    def _repair(self, path: Path) -> bool:
-        match = _LEFTOVER.fullmatch(path.name)
-        if match is None:
-            return False
-        kind, name, pid = match[1], match[2], int(match[3])
-        if pid != os.getpid() and is_alive(pid):
-            return False
-        original = self.folder / name
-        with self._refusing(path, doing="delete"):
-            if kind == "old" and not original.exists():
-                path.rename(original)
+    def _repair(self, leftover: Leftover) -> None:
+        original = self.folder / leftover.name
+        with self._refusing(leftover.path, doing="delete"):
+            if leftover.kind == "old" and not original.exists():
+                leftover.path.rename(original)
             else:
-                _remove(path)
-        return True
+                remove(leftover.path)
 
     def _usual_size(self) -> int:
         """Bytes of the newest checkpoint, the best guess at the next one's."""
@@ -206,7 +194,7 @@ class CheckpointStore(Checkpoints):
         return 0
 
     def _hidden(self, kind: str, name: str) -> Path:
-        return self.folder / f".{kind}-{name}-{os.getpid()}"
+        return self.folder / hidden_name(kind, name)
 
     @contextmanager
     def _refusing(self, path: Path, *, doing: str = "write", needed: int | None = None) -> Iterator[None]:
@@ -242,10 +230,3 @@ def _score_of(checkpoint: Checkpoint) -> Score | None:
 
 def _bytes_in(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir()) if folder.is_dir() else 0
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

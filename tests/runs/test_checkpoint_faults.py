@@ -10,11 +10,14 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import get_native_id
 from typing import Any
 
 import pytest
 
 from pipeline.runs.checkpoints import Checkpoints
+from pipeline.runs.leftovers import hidden_name
+from pipeline.runs.process import start_ticks
 from pipeline.runs.retention import Retention, Score
 from pipeline.runs.store import CheckpointStore, WriteError
 
@@ -172,18 +175,39 @@ def test_kills_at_random_instants_of_a_run_that_saves_every_step(tmp_path: Path)
     assert reached >= 15
 
 
+def leftover(kind: str, name: str, pid: int, started: int | None, host: str | None = None) -> str:
+    """The hidden name of a process's unfinished ``name``."""
+    mine = hidden_name(kind, name).rsplit("-", 3)
+    return "-".join([mine[0], host or mine[1], str(pid), str(started or 0)])
+
+
 def test_leftovers_of_living_processes_are_left_alone(tmp_path: Path) -> None:
+    """CKP-01: a process is told by host, number and start; of another host's, by the age of its files."""
     store = CheckpointStore(tmp_path)
-    living = tmp_path / f".tmp-step-000001-{os.getppid()}"
-    dead = [tmp_path / f".{kind}-step-000001-{2**22 + 1}" for kind in ("tmp", "del")]
-    mine = tmp_path / f".tmp-step-000001-{os.getpid()}"  # of an earlier process with this number
-    for path in (living, *dead, mine, tmp_path / ".foreign", tmp_path / ".tmp-x"):
-        path.mkdir()
-        (path / "file").write_text("")
-    pointer = tmp_path / f".tmp-last-{2**22 + 1}"
-    pointer.write_text("")
-    assert set(store.clean()) == {path.name for path in (*dead, mine, pointer)}
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([living.name, ".foreign", ".tmp-x"])
+    parent, gone = os.getppid(), 2**22 + 1
+    living = [
+        leftover("tmp", "step-000001", parent, start_ticks(parent)),
+        leftover("tmp", "step-000003", gone, 5, host="0" * 8),  # another host's, changed just now
+    ]
+    dead = [
+        leftover("tmp", "step-000004", gone, 5),
+        leftover("del", "step-000004", gone, None),
+        leftover("tmp", "step-000005", parent, 5),  # another process has the number now
+        leftover("tmp", "step-000006", os.getpid(), 5),
+        leftover("tmp", "step-000007", gone, 5, host="0" * 8),  # another host's, long ago
+        hidden_name("tmp", "step-000002"),  # of an earlier failure of this process
+        leftover("tmp", "last-17", gone, 5),
+    ]
+    foreign = [".foreign", ".tmp-x", ".tmp-step-000001-7"]
+    for name in (*living, *dead[:-1], *foreign):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("")
+    (tmp_path / dead[-1]).write_text("")
+    long_ago = time.time() - 3600
+    for path in (tmp_path / dead[4] / "file", tmp_path / dead[4]):
+        os.utime(path, (long_ago, long_ago))
+    assert set(store.clean()) == set(dead)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*living, *foreign])
 
 
 def test_everything_is_on_the_disk_before_it_gets_its_name(
@@ -192,13 +216,14 @@ def test_everything_is_on_the_disk_before_it_gets_its_name(
     store = CheckpointStore(tmp_path / "c", retention=Retention(keep_last=1))
     store.save(1, content(1))
     events: list[str] = []
-    mine = str(os.getpid())
+    mark = hidden_name("tmp", "").removeprefix(".tmp--")
+    thread = str(get_native_id())
 
     def spy(name: str, show: Callable[..., str]) -> None:
         real = getattr(os, name)
 
         def operation(*args: Any, **kwargs: Any) -> Any:
-            events.append(f"{name} {show(*args).replace(mine, 'PID')}")
+            events.append(f"{name} {show(*args).replace(mark, 'MARK').replace(thread, 'THREAD')}")
             return real(*args, **kwargs)
 
         monkeypatch.setattr(os, name, operation)
@@ -211,11 +236,11 @@ def test_everything_is_on_the_disk_before_it_gets_its_name(
         "fsync model.safetensors",
         "fsync state.pt",
         "fsync manifest.json",
-        "fsync .tmp-step-000002-PID",
+        "fsync .tmp-step-000002-MARK",
         "rename step-000002",
         "fsync c",
-        "fsync .tmp-last-PID-PID",
+        "fsync .tmp-last-THREAD-MARK",
         "replace last",
         "fsync c",
-        "rename .del-step-000001-PID",
+        "rename .del-step-000001-MARK",
     ]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from pipeline.errors import RunError
 from pipeline.runs.create import create, replace_config
+from pipeline.runs.leftovers import find_leftovers, hidden_name
 from pipeline.runs.listing import list_runs
 from pipeline.runs.record import Record, read
 
@@ -101,6 +103,22 @@ def _fail_at(patch: pytest.MonkeyPatch, failing_at: int) -> None:
 
     for name in ("mkdir", "rename", "fsync"):
         rig(name)
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path, make_record: MakeRecord) -> None:
+    """CKP-01: killed before its folder has a name; what a living process prepares stays."""
+    pid = os.fork()
+    if pid == 0:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "rename", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+            create(tmp_path, make_record(), config_toml="")
+    assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+    (left,) = find_leftovers(tmp_path)
+    assert left.path.is_dir() and left.owner.pid == pid
+    living = tmp_path / hidden_name("tmp", "another")
+    living.mkdir()
+    folder = create(tmp_path, make_record(), config_toml="")
+    assert sorted(tmp_path.iterdir()) == sorted([living, folder.path])
 
 
 def test_a_changed_config_keeps_the_former_one(tmp_path: Path, make_record: MakeRecord) -> None:
