@@ -49,3 +49,6 @@ RULES: Mapping[Kind, KindRules] = {
     Kind.METRIC: KindRules("pipeline.metrics"),
     Kind.HOOK: KindRules("pipeline.hooks", engine_keys=("ranks",)),
 }
+
+DEFAULT_SAMPLER = "shuffle"
+"""The order of a config that names none."""

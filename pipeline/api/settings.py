@@ -73,7 +73,7 @@ class LoaderSettings:
     pin_memory: bool | Literal["auto"] = "auto"
     """Page-locked host memory; auto: with CUDA."""
     sample_seeds: bool | Literal["auto"] = "auto"
-    """Seed the random generators per sample; auto: map-style datasets without __getitems__."""
+    """Seed the random generators per sample; auto: datasets without __getitems__."""
     start_method: Literal["fork", "spawn", "forkserver"] = "fork"
     """How workers are started."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipeline.api.kinds import RULES, Kind
+from pipeline.api.kinds import DEFAULT_SAMPLER, RULES, Kind
 from pipeline.api.settings import DistributedSettings, LoaderSettings, TrainSettings
 from pipeline.config.keys import KeyPath
 
@@ -47,8 +47,6 @@ TOP_LEVEL = (
     "hooks",
 )
 """Every top-level key, in the canonical order."""
-
-DEFAULT_SAMPLER = "shuffle"
 
 
 def component_tables(tree: Mapping[str, Any]) -> Iterator[tuple[Kind, KeyPath, Mapping[str, Any]]]:

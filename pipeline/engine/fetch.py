@@ -16,6 +16,8 @@ from torch.utils.data import TensorDataset, default_collate
 from pipeline.api.seeds import derive_seed
 from pipeline.engine import random_state
 
+_SHOWN = 16  # indices told of in an error
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -24,8 +26,29 @@ class Request:
     epoch: int
     indices: NDArray[np.int64]
 
+    def __str__(self) -> str:
+        indices = self.indices.tolist()
+        more = f" and {len(indices) - _SHOWN} more" if len(indices) > _SHOWN else ""
+        return f"the samples {indices[:_SHOWN]}{more}"
 
-class Fetcher:
+
+class Reading:
+    """A dataset as it is read here: how its samples are collated, and the epoch that it was told."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+        self.collate: Callable[[Any], Any] = getattr(dataset, "collate_fn", default_collate)
+        self._epoch: int | None = None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Tell the dataset of an epoch, once, before its first sample is read."""
+        if epoch != self._epoch:
+            self._epoch = epoch
+            if hasattr(self.dataset, "set_epoch"):
+                self.dataset.set_epoch(epoch)
+
+
+class Fetcher(Reading):
     """Turns requests into batches; also the dataset that a DataLoader's workers hold a copy of.
 
     Args:
@@ -37,23 +60,14 @@ class Fetcher:
     """
 
     def __init__(self, dataset: Any, *, seed: int, sample_seeds: bool | Literal["auto"]) -> None:
-        self.dataset = dataset
-        self.collate: Callable[[Any], Any] = getattr(dataset, "collate_fn", default_collate)
+        super().__init__(dataset)
         self._seed = seed
-        self._epoch: int | None = None
         self._by_batch = callable(getattr(dataset, "__getitems__", None))
         self._takes_seeds = self._by_batch and "seeds" in inspect.signature(dataset.__getitems__).parameters
         self._tensors = dataset.tensors if type(dataset) is TensorDataset else None
         self._seeded = sample_seeds is True or (
             sample_seeds == "auto" and not self._by_batch and self._tensors is None
         )
-
-    def set_epoch(self, epoch: int) -> None:
-        """Tell the dataset of an epoch, once, before its first sample is read."""
-        if epoch != self._epoch:
-            self._epoch = epoch
-            if hasattr(self.dataset, "set_epoch"):
-                self.dataset.set_epoch(epoch)
 
     def __getitem__(self, request: Request) -> Any:
         """The collated batch of a request."""
@@ -85,13 +99,17 @@ class Fetcher:
     def _read_seeded(self, epoch: int, indices: Sequence[int]) -> list[Any]:
         samples = []
         for index in indices:
-            seed = self._sample_seed(epoch, index)
-            # The generator itself: torch.manual_seed would seed every device, at a hundred times the cost.
-            torch.default_generator.manual_seed(seed)
-            np.random.seed(seed & 0xFFFFFFFF)
-            random.seed(seed)
+            seed_sample(self._sample_seed(epoch, index))
             samples += self._read([index])
         return samples
 
     def _sample_seed(self, epoch: int, index: int) -> int:
         return derive_seed(self._seed, epoch, index)
+
+
+def seed_sample(seed: int) -> None:
+    """Seed the CPU generators of torch, numpy and random for what draws in reading one sample."""
+    # The generator itself: torch.manual_seed would seed every device, at a hundred times the cost.
+    torch.default_generator.manual_seed(seed)
+    np.random.seed(seed & 0xFFFFFFFF)
+    random.seed(seed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -37,6 +38,10 @@ class Group(Protocol):
 
     def all_reduce_async(self, total: Tensor) -> dist.Work | None:
         """Start adding ``total`` up over the ranks, in place; wait on the result before reading it."""
+        ...
+
+    def all_gather_count(self, count: int) -> Callable[[], list[int]]:
+        """Start telling all ranks a number; the result waits for every rank's, in rank order."""
         ...
 
     def broadcast(self, value: Any, source: int = 0) -> Any:
@@ -70,6 +75,9 @@ class Alone:
 
     def all_reduce_async(self, total: Tensor) -> None:
         return None
+
+    def all_gather_count(self, count: int) -> Callable[[], list[int]]:
+        return lambda: [count]
 
     def broadcast(self, value: Any, source: int = 0) -> Any:
         return value
@@ -108,6 +116,8 @@ class ProcessGroup:
             device_id=world.device if backend == "nccl" else None,
         )
         self._device = world.device if backend == "nccl" else torch.device("cpu")
+        self._counts: dist.ProcessGroup | None = None
+        self._timeout = settings.timeout
         self._rank = world.rank
         self._store = store
         self._prepare_timeout = settings.prepare_timeout
@@ -122,6 +132,25 @@ class ProcessGroup:
     def all_reduce_async(self, total: Tensor) -> dist.Work | None:
         work: dist.Work | None = dist.all_reduce(total, async_op=True)
         return work
+
+    def all_gather_count(self, count: int) -> Callable[[], list[int]]:
+        mine = torch.tensor([count])
+        gathered = [torch.empty_like(mine) for _ in range(self.world_size)]
+        work = dist.all_gather(gathered, mine, group=self._host_group(), async_op=True)
+
+        def counts() -> list[int]:
+            work.wait()
+            return [int(one) for one in gathered]
+
+        return counts
+
+    def _host_group(self) -> dist.ProcessGroup | None:
+        """A group for numbers on the host, so that reading them does not wait for the device."""
+        if self._device.type == "cpu":
+            return None  # the default group
+        if self._counts is None:
+            self._counts = dist.new_group(backend="gloo", timeout=self._timeout)
+        return self._counts
 
     def broadcast(self, value: Any, source: int = 0) -> Any:
         box = [value]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pipeline.engine import random_state
 from pipeline.engine.builder import Builder
 from pipeline.engine.checkpoint import Checkpoint, restore_modules
-from pipeline.engine.data import build_dataset, build_reader, evaluation_reader
+from pipeline.engine.data import build_dataset, build_reader, evaluation_reader, is_stream
 from pipeline.engine.dealing import Dealing
 from pipeline.engine.evaluate import Evaluator, evaluating
 from pipeline.engine.experiment import Experiment
@@ -27,6 +27,7 @@ from pipeline.engine.position import Position
 from pipeline.engine.predictions import Batch, Predictions, batch_of, joined
 from pipeline.engine.step_module import StepModule, to_device
 from pipeline.engine.world import World
+from pipeline.errors import ComponentError
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,17 @@ def predict(bench: Bench, dataset: str) -> Predictions | None:
     whole dataset in memory, on the CPU.
 
     Raises:
-        ComponentError: if the objective gives no predictions (n, ...) for a batch of n; and as ``evaluate``.
+        ComponentError: if the objective gives no predictions (n, ...) for a batch of n, or the dataset has
+            no indices; and as ``evaluate``.
     """
     builder = Builder(bench.experiment.seed, bench.position)
-    samples = build_dataset(builder, bench.experiment.datasets[dataset])
+    part = bench.experiment.datasets[dataset]
+    samples = build_dataset(builder, part)
+    if is_stream(samples):
+        raise ComponentError(
+            f"{part} is an iterable dataset: its samples have no indices to write predictions by; give it "
+            "__len__ and __getitem__"
+        )
     step_module = _restored(builder, bench)
     with torch.no_grad(), random_state.preserved(), evaluating(step_module):
         batches = list(_batches(bench, dataset, samples, step_module))

@@ -7,17 +7,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.utils.data import DataLoader
 
 from pipeline.api.order import Order
 from pipeline.api.settings import LoaderSettings
-from pipeline.engine import worker
 from pipeline.engine.dealing import Dealing, cut_evenly, share_size
 from pipeline.engine.fetch import Fetcher, Request
 from pipeline.engine.position import Position
 from pipeline.engine.share import Saved, Share
+from pipeline.engine.sources import source_of
 from pipeline.engine.world import World
 from pipeline.errors import CheckpointError
 
@@ -45,12 +43,7 @@ class Reader:
         self._world = world
         self._epoch: int | None = None
         self._max_microbatch_size = max_microbatch_size or dealing.global_batch_size
-        self._requests = _Requests()
-        self._loader = (
-            _worker_loader(fetcher, self._requests, world, settings, worker_seed)
-            if settings.workers
-            else None
-        )
+        self._source = source_of(fetcher, world, settings, worker_seed)
 
     @property
     def steps(self) -> int:
@@ -61,11 +54,7 @@ class Reader:
         """The shares of an epoch from ``first_step`` on; nothing before it is read."""
         self._set_epoch(epoch)
         steps = range(first_step, self.steps)
-        if self._loader is None:
-            batches: Iterator[Any] = (self.fetcher[request] for request in self._plan(epoch, steps))
-        else:
-            self._requests.plan = lambda: self._plan(epoch, steps)
-            batches = worker.start(self._loader)
+        batches = self._source.read(lambda: self._plan(epoch, steps))
         for step in steps:
             window_size = len(self.dealing.window(step))
             sizes = self.microbatch_sizes(window_size)
@@ -74,8 +63,7 @@ class Reader:
 
     def close(self) -> None:
         """End the workers."""
-        if self._loader is not None:
-            worker.close(self._loader)
+        self._source.close()
 
     def first_microbatch(self, epoch: int, step: int) -> Any:
         """The first microbatch of this rank at a step, read here; None where it has no sample."""
@@ -145,36 +133,3 @@ class NaturalOrder:
 
     def indices(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
         return np.arange(start, stop, dtype=np.int64)
-
-
-class _Requests:
-    """The sampler of a long-lived DataLoader: what it gives is set anew before every epoch."""
-
-    plan: Callable[[], Iterator[Request]]
-
-    def __iter__(self) -> Iterator[Request]:
-        return self.plan()
-
-
-def _worker_loader(
-    fetcher: Fetcher, requests: _Requests, world: World, settings: LoaderSettings, seed: int
-) -> DataLoader[Any]:
-    """A DataLoader that only carries requests to workers and batches back."""
-    pin = world.device.type == "cuda" if settings.pin_memory == "auto" else settings.pin_memory
-    return DataLoader(
-        worker.Sender(fetcher),  # type: ignore[arg-type]  # keyed by Request, and never asked for its length
-        batch_size=None,
-        sampler=requests,
-        collate_fn=_as_it_is,
-        num_workers=settings.workers,
-        prefetch_factor=settings.prefetch,
-        persistent_workers=True,
-        pin_memory=pin,
-        multiprocessing_context=settings.start_method,
-        worker_init_fn=worker.prepare,
-        generator=torch.Generator().manual_seed(seed),  # its own: the training stream stays untouched
-    )
-
-
-def _as_it_is(batch: Any) -> Any:
-    return batch

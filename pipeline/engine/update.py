@@ -84,7 +84,7 @@ class Updater:
             with self._no_sync():
                 self._backward(self._forward(share, size, weights), scale)
         # The last pass reduces; a rank without samples takes part with a zero.
-        loss = self._forward(share, share.sizes[-1], weights) if share.sizes else self._forward_nothing()
+        loss = self._forward(share, share.sizes[-1], weights) if share.sizes else self._forward_nothing(share)
         total = pending = None
         if self.weighted:  # on its way while backward runs, and not waited for before
             total = torch.stack(weights).sum() if weights else self._zero_weight()
@@ -107,7 +107,7 @@ class Updater:
                 self.on_phase("model")
                 raise explained from error
             raise
-        self._agree_on_weights(weight is not None)
+        self._agree_on_weights(share, weight is not None)
         if weight is None:
             self.totals.add(loss, size)
         else:
@@ -116,16 +116,16 @@ class Updater:
         self.on_phase("backward")
         return loss
 
-    def _forward_nothing(self) -> Tensor:
+    def _forward_nothing(self, share: Share) -> Tensor:
         self.on_phase("objective")
         loss: Tensor = self.module(None)[0]
-        self._agree_on_weights(self.weighted)
+        self._agree_on_weights(share, self.weighted)
         return loss
 
-    def _agree_on_weights(self, weighted: bool | None) -> None:
-        """In the first batch take rank 0's word, since a rank without samples cannot know."""
+    def _agree_on_weights(self, share: Share, weighted: bool | None) -> None:
+        """In the first batch take the word of a rank with samples, since one without cannot know."""
         if self.weighted is None:
-            self.weighted = bool(self.group.broadcast(weighted))
+            self.weighted = bool(self.group.broadcast(weighted, source=share.first_rank))
         if weighted is not None and weighted != self.weighted:
             raise ComponentError(
                 "the objective gave a weight for some batches and None for others; expected always the same"

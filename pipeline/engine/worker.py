@@ -9,17 +9,23 @@ import threading
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils.data import DataLoader, get_worker_info
 
-from pipeline.engine.fetch import Fetcher, Request
 from pipeline.errors import ComponentError
 
 _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
 """All that train.stop_signals may name. They reach a whole process group, and only ranks act on them."""
-_SHOWN = 16  # indices told of in an error
+
+
+class Fetches(Protocol):
+    """Reads what a request asks for; a request says what that is as text."""
+
+    dataset: Any
+
+    def __getitem__(self, request: Any, /) -> Any: ...
 
 
 class Sender:
@@ -29,10 +35,10 @@ class Sender:
     So batches are pickled here, where a failure is an error of the read.
     """
 
-    def __init__(self, fetcher: Fetcher) -> None:
+    def __init__(self, fetcher: Fetches) -> None:
         self._fetcher = fetcher
 
-    def __getitem__(self, request: Request) -> Any:
+    def __getitem__(self, request: Any) -> Any:
         """The batch, pickled.
 
         Raises:
@@ -47,7 +53,7 @@ class Sender:
             told = "; ".join([_text(error), *error.__notes__])
             raise ComponentError(f"{type(error).__qualname__}: {told}") from error
 
-    def _pickle(self, batch: Any, request: Request) -> bytes:
+    def _pickle(self, batch: Any, request: Any) -> bytes:
         try:
             return bytes(ForkingPickler.dumps(batch))
         except Exception as error:
@@ -57,14 +63,10 @@ class Sender:
                 "and its collate_fn, or set loader.workers = 0"
             ) from error
 
-    def _place(self, request: Request) -> str:
+    def _place(self, request: Any) -> str:
         info = get_worker_info()
         worker = f"in worker {info.id}" if info else "here"
-        indices = request.indices.tolist()
-        samples = (
-            str(indices) if len(indices) <= _SHOWN else f"{indices[:_SHOWN]} and {len(indices) - _SHOWN} more"
-        )
-        return f"{worker}, while {type(self._fetcher.dataset).__qualname__} read the samples {samples}"
+        return f"{worker}, while {type(self._fetcher.dataset).__qualname__} read {request}"
 
 
 class _Pickled:

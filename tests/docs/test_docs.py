@@ -129,7 +129,7 @@ def trained(folder: Path, config: str):
     return pipeline.run(loaded, runs_dir=folder / "runs")
 
 
-@pytest.mark.parametrize("config", ["tiny.toml", "waves.toml"])
+@pytest.mark.parametrize("config", ["tiny.toml", "waves.toml", "sines.toml"])
 def test_the_first_examples_train(config, folder):
     record = trained(folder, config)
     assert record.status == "completed"
@@ -146,7 +146,7 @@ def test_the_eight_kinds_work_together(folder):
 
 
 def test_no_example_is_left_out():
-    named = {"tiny.toml", "waves.toml", "all.toml"}
+    named = {"tiny.toml", "waves.toml", "sines.toml", "all.toml"}
     assert {block.file for block in complete_configs(COMPONENTS)} == named
 
 

@@ -2,10 +2,146 @@
 
 from __future__ import annotations
 
+import json
+import os
+import random
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import IterableDataset
 
-from pipeline import register
+from pipeline import Metric, Outcome, register
+
+
+def tell(folder: Path, **row: object) -> None:
+    """Append a row to FOLDER/rank-R.jsonl; one write, so that workers may share the file."""
+    with (folder / f"rank-{os.environ.get('RANK', '0')}.jsonl").open("a") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+class Shard:
+    """Some numbers as samples: inputs (8,) that are drawn anew each time, a label, and the number."""
+
+    def __init__(self, numbers, noise: float, reads: Path | None) -> None:
+        self.numbers = numbers
+        self.noise = noise
+        self.reads = reads
+        self.done = 0
+
+    def __iter__(self):
+        for number in self.numbers[self.done :]:
+            self.done += 1
+            if self.reads is not None:
+                tell(self.reads, read=number)
+            generator = torch.Generator().manual_seed(number)
+            inputs = torch.randn(8, generator=generator, dtype=torch.float64)
+            drawn = torch.rand(()).item() + np.random.rand() + random.random()
+            yield inputs + self.noise * drawn, number % 3, number
+
+
+class Resumable(Shard):
+    """The same, and knows its place."""
+
+    def state_dict(self):
+        return {"done": self.done}
+
+    def load_state_dict(self, state):
+        self.done = state["done"]
+
+
+@register("dataset", "unsplit")
+class Unsplit(IterableDataset):
+    """Numbers 0, 1, ... that cannot be split; it has a length, which does not make it map-style."""
+
+    def __init__(self, length: int, noise: float = 0.0) -> None:
+        self.length = length
+        self.noise = noise
+
+    def __len__(self):
+        return self.length
+
+    def __iter__(self):
+        return iter(Shard(range(self.length), self.noise, None))
+
+
+@register("dataset", "numbers")
+class Numbers(Unsplit):
+    """Numbers that are split by strides, in halves of unequal length, or so that the first shard is empty."""
+
+    def __init__(
+        self,
+        length: int,
+        split: Literal["strides", "blocks", "first_empty"] = "strides",
+        resumable: bool = False,
+        noise: float = 0.0,
+        reads: Path | None = None,
+        epochs: Path | None = None,
+    ) -> None:
+        super().__init__(length, noise)
+        self.split = split
+        self.kind = Resumable if resumable else Shard
+        self.reads = reads
+        self.epochs = epochs
+
+    def set_epoch(self, epoch: int) -> None:
+        if self.epochs is not None:
+            tell(self.epochs, set_epoch=epoch)
+
+    def shard(self, index: int, count: int):
+        if self.split == "strides":
+            numbers = range(self.length)[index::count]
+        elif self.split == "first_empty":
+            numbers = range(self.length)[index - 1 :: count - 1] if index else range(0)
+        else:
+            ends = [0, *(2 * self.length // 3 + n for n in range(count - 1)), self.length]
+            numbers = range(ends[index], ends[index + 1])
+        return self.kind(numbers, self.noise, self.reads)
+
+
+@register("objective", "telling")
+class Telling:
+    """Cross entropy that writes down the numbers of every batch; with a weight of its own if asked."""
+
+    def __init__(self, folder: Path | None = None, weighted: bool = False) -> None:
+        self.folder = folder
+        self.weighted = weighted
+
+    def __call__(self, model, batch):
+        inputs, labels, numbers = batch
+        if self.folder is not None:
+            tell(self.folder, training=model.training, numbers=numbers.tolist())
+        logits = model(inputs)
+        loss = F.cross_entropy(logits, labels, reduction="sum")
+        return Outcome(loss, torch.tensor(len(labels)) if self.weighted else None, numbers, labels)
+
+
+@register("metric", "mean_number")
+class MeanNumber(Metric):
+    """The mean of the numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("total", torch.tensor(0), "sum")
+        self.add_state("seen", torch.tensor(0), "sum")
+
+    def update(self, outcome):
+        self.total = self.total + outcome.predictions.sum()
+        self.seen = self.seen + len(outcome.predictions)
+
+    def compute(self):
+        return self.total / self.seen
+
+
+@register("metric", "how_many")
+class HowMany(MeanNumber):
+    """How many numbers there were."""
+
+    def compute(self):
+        return self.seen
 
 
 @register("dataset", "words")
