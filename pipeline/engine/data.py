@@ -74,6 +74,23 @@ def is_stream(dataset: Any) -> bool:
     return isinstance(dataset, IterableDataset) or not has_indices
 
 
+def shards_of(dataset: Any, part: Part, world_size: int, workers: int) -> int:
+    """In how many places an iterable dataset is read.
+
+    Raises:
+        ComponentError: if it cannot say how it splits for them.
+    """
+    shards = world_size * max(1, workers)
+    if shards > 1 and not can_shard(dataset):
+        raise ComponentError(
+            f"{part} is an iterable dataset that cannot say how it splits, but {world_size} ranks with "
+            f"{workers} workers each read it in {shards} places, and each would read all of it; give it "
+            "shard(index, count), which returns the samples of share index of count, or __len__ and "
+            "__getitem__, or run one process with loader.workers = 0"
+        )
+    return shards
+
+
 def evaluation_reader(experiment: Experiment, world: World, name: str, dataset: Any) -> ShareReader:
     """Reads this rank's shares of a dataset in its natural order, as an evaluation wants it.
 
@@ -144,14 +161,7 @@ def _stream_reader(
     drop_last: bool,
 ) -> StreamReader:
     part, loader = experiment.datasets[name], experiment.loader
-    shards = world.world_size * max(1, loader.workers)
-    if shards > 1 and not can_shard(dataset):
-        raise ComponentError(
-            f"{part} is an iterable dataset that cannot say how it splits, but {world.world_size} ranks with "
-            f"{loader.workers} workers each read it in {shards} places, and each would read all of it; give "
-            "it shard(index, count), which returns the samples of share index of count, or __len__ and "
-            "__getitem__, or run one process with loader.workers = 0"
-        )
+    shards = shards_of(dataset, part, world.world_size, loader.workers)
     seed = derive_seed(experiment.seed, "samples", name)
     return StreamReader(
         StreamFetcher(dataset, shards=shards, seed=seed, sample_seeds=loader.sample_seeds),

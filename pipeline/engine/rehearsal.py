@@ -97,14 +97,16 @@ class _Rehearsing:
         step_module = self._modules()
         dealing = self._dealing(samples["train"])
         steps = dealing.steps if dealing else None
-        total = self.experiment.train.total_steps(steps) if steps else None
+        streams = samples["train"] is not None and samples["train"].source is None
+        total = self.experiment.train.total_steps(steps) if steps or streams else None
         memory: Memory | None = None
         unused: tuple[str, ...] = ()
         limits: tuple[str, ...] = ()
         if step_module is not None:
             step = self._step(step_module, samples["train"], dealing)
             memory, unused = step.memory, step.unused
-            self._schedule(step, steps, total)
+            if steps or streams:
+                self._schedule(step, steps, total)
             limits = self._limits(step_module, step, samples["train"], sync_batchnorm=sync_batchnorm)
             if not step.batch_size and not self.findings.problems:
                 self.findings.leave("model", "no batch went through it, nor through objective and optimizer")
@@ -117,7 +119,9 @@ class _Rehearsing:
             parameters=_count(step_module, trained=False),
             trained=_count(step_module, trained=True),
             memory=memory,
-            samples={name: len(one.source) for name, one in samples.items() if one},
+            samples={
+                name: len(one.source) for name, one in samples.items() if one and one.source is not None
+            },
             steps_per_epoch=steps,
             total_steps=total,
             checkpoint=_checkpoint(step_module, memory),
@@ -128,7 +132,8 @@ class _Rehearsing:
     def _samples(self, name: str) -> Samples | None:
         part = self.experiment.datasets[name]
         try:
-            return open_samples(self.builder, self.experiment, name, self.declarations.get(name))
+            declaration = self.declarations.get(name)
+            return open_samples(self.builder, self.experiment, name, declaration, self.world.world_size)
         except OSError as error:  # the file may be where the run will be
             self.findings.leave(part.key, f"{type(error).__name__}: {error}")
         except Exception as error:  # noqa: BLE001 -- a component may raise anything
@@ -152,7 +157,7 @@ class _Rehearsing:
 
     def _dealing(self, train: Samples | None) -> Dealing | None:
         """How an epoch is dealt; None where that is not known."""
-        if train is None:
+        if train is None or train.source is None:
             return None
         experiment, part = self.experiment, self.experiment.sampler
         with self._attempt(part, "cannot be built"):
@@ -173,7 +178,10 @@ class _Rehearsing:
         step = RehearsedStep(self.experiment, self.world.world_size, self.mode, self.trail, self.findings)
         with self._attempt(self.experiment.optimizer, "cannot be built"), self.mode.on():
             step.optimizer = build_optimizer(self.builder.build, self.experiment, step_module)
-        batches = self._batches("train", train, self._sizes(len(dealing.window(0)))) if dealing else []
+        window = len(dealing.window(0)) if dealing else 0
+        if train is not None and train.source is None:
+            window = self.experiment.train.global_batch_size
+        batches = self._batches("train", train, self._sizes(window)) if window else []
         step.take(step_module, batches)
         gc.collect()
         return step
@@ -193,7 +201,7 @@ class _Rehearsing:
         return []
 
     def _schedule(self, step: RehearsedStep, steps: int | None, total: int | None) -> None:
-        if step.optimizer is None or steps is None or total is None or self.experiment.scheduler is None:
+        if step.optimizer is None or self.experiment.scheduler is None:
             return
         with self._attempt(self.experiment.scheduler, "cannot be built"), self.mode.on():
             Schedule.build(
@@ -239,7 +247,9 @@ class _Rehearsing:
             source = samples[name]
             if source is None:
                 continue
-            window = min(train.eval_batch_size or train.global_batch_size, len(source.source))
+            window = train.eval_batch_size or train.global_batch_size
+            if source.source is not None:
+                window = min(window, len(source.source))
             for batch in self._batches(name, source, self._sizes(window)[:1]):
                 self._evaluate(step_module, name, batch, metrics)
 

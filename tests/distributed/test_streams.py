@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from pipeline.engine.random_state import preserved, seed_all
 from runs_of import PARTS, only_run, record_of, rows_of, weights_of, write_config
 
-MORE_PARTS = [str(PARTS), str(PARTS.with_name("reading_parts.py"))]
+MORE_PARTS = [str(PARTS.with_name(name)) for name in ("parts.py", "killers.py", "reading_parts.py")]
 NET = {"type": "net", "double": True}
 
 
@@ -299,3 +299,21 @@ def test_one_place_needs_no_split_and_evaluate_reads_it_too(command, tmp_path):
     job = command(1, ["predict", folder, "--dataset", "eval", "-o", tmp_path / "out.npy"], launcher=False)
     assert job.wait() == [1]
     assert "no indices" in job.output(0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "says"),
+    [
+        ({}, 0, ""),
+        ({"dataset": UNSPLIT}, 2, "shard(index, count)"),
+        ({"scheduler": COSINE}, 2, "set train.steps"),
+        ({"scheduler": COSINE, "train__epochs": None, "train__steps": 9}, 0, ""),
+    ],
+    ids=["fits", "no split", "length", "known length"],
+)
+def test_check_says_what_a_run_would(command, tmp_path, changes, status, says):
+    train = {"length": 9, "single": True}
+    config = config_of(tmp_path, train=train, model={"type": "net"}, hooks={"checkpoint": {}}, **changes)
+    job = command(1, ["check", config, "--world-size", "2"], launcher=False)
+    assert job.wait() == [status], job.report()
+    assert says in job.output(0), job.output(0)

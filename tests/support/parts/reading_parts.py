@@ -26,8 +26,9 @@ def tell(folder: Path, **row: object) -> None:
 class Shard:
     """Some numbers as samples: inputs (8,) that are drawn anew each time, a label, and the number."""
 
-    def __init__(self, numbers, noise: float, reads: Path | None) -> None:
+    def __init__(self, numbers, noise: float, reads: Path | None, dtype: torch.dtype = torch.float64) -> None:
         self.numbers = numbers
+        self.dtype = dtype
         self.noise = noise
         self.reads = reads
         self.done = 0
@@ -38,7 +39,7 @@ class Shard:
             if self.reads is not None:
                 tell(self.reads, read=number)
             generator = torch.Generator().manual_seed(number)
-            inputs = torch.randn(8, generator=generator, dtype=torch.float64)
+            inputs = torch.randn(8, generator=generator, dtype=self.dtype)
             drawn = torch.rand(()).item() + np.random.rand() + random.random()
             yield inputs + self.noise * drawn, number % 3, number
 
@@ -80,8 +81,10 @@ class Numbers(Unsplit):
         noise: float = 0.0,
         reads: Path | None = None,
         epochs: Path | None = None,
+        single: bool = False,
     ) -> None:
         super().__init__(length, noise)
+        self.dtype = torch.float32 if single else torch.float64
         self.split = split
         self.kind = Resumable if resumable else Shard
         self.reads = reads
@@ -99,7 +102,7 @@ class Numbers(Unsplit):
         else:
             ends = [0, *(2 * self.length // 3 + n for n in range(count - 1)), self.length]
             numbers = range(ends[index], ends[index + 1])
-        return self.kind(numbers, self.noise, self.reads)
+        return self.kind(numbers, self.noise, self.reads, self.dtype)
 
 
 @register("objective", "telling")
