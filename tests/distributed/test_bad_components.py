@@ -42,7 +42,9 @@ OUTCOME = "expected pipeline.Outcome"
 OURS = [  # explained by their message alone
     pytest.param({"dataset__train": POINTS}, "dataset.train", ["is empty", "at least one"], id="empty"),
     pytest.param({"dataset__eval": POINTS}, "dataset.eval", ["is empty", "at least one"], id="empty eval"),
-    pytest.param({"dataset__train": STREAM}, "dataset.train", ["__len__ and __getitem__"], id="stream"),
+    pytest.param(
+        {"dataset__train": STREAM}, "dataset.train", ["gave 0 samples", "at least 1"], id="empty stream"
+    ),
     pytest.param(
         {"train__global_batch_size": 64, "loader": {"drop_last": True}},
         None,

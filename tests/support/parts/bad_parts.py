@@ -141,7 +141,10 @@ class Together(Hook):
 
 @register("dataset", "stream")
 class Stream(torch.utils.data.IterableDataset):
-    """Has neither a length nor items."""
+    """Has no samples."""
 
     def __iter__(self):
         return iter(())
+
+    def shard(self, index, count):
+        return ()
