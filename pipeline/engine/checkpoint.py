@@ -88,6 +88,7 @@ class Checkpointing:
                 "scaler": plain_copy(assembly.scaler.state_dict() if assembly.scaler else {}, "the scaler"),
                 "metrics": dict(self.run.metrics),
                 "metrics_steps": dict(self.run.metrics_steps),
+                "unfinished": self.run.unfinished,
                 "stop_reason": self.run.stop_reason,
                 "ranks": by_rank,
             }
@@ -124,6 +125,7 @@ class Checkpointing:
         assembly.data.train.resume(self.run.position, saved, say)
         if LENGTH_KEYS.isdisjoint(changed):  # a run that is made longer is meant to go on
             self.run.stop_reason = state["stop_reason"]
+        self.run.unfinished = state.get("unfinished", False)
         self.run.metrics.update(state["metrics"])
         self.run.metrics_steps.update(state["metrics_steps"])
         self._restore_rank(checkpoint, say)

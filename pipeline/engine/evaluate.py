@@ -29,16 +29,26 @@ class Evaluator:
     group: Group
     device: torch.device
     on_phase: Callable[[str], None]
+    leave: Callable[[], bool] = lambda: False
+    """Asked before every batch: whether this rank is to leave the evaluation, since the run is to stop."""
+    _left: bool = False
 
-    def run(self, epoch: int) -> dict[str, float]:
-        """The loss and every metric on every evaluation dataset, equal on all ranks."""
+    def run(self, epoch: int) -> dict[str, float] | None:
+        """The loss and every metric on every evaluation dataset, equal on all ranks.
+
+        None, on all ranks, if one has left the evaluation; the others may have waited for it already.
+        """
         states: dict[str, State] = {}
+        self._left = False
         with torch.no_grad(), random_state.preserved(), evaluating(self.step_module):
             for dataset, reader in self.readers.items():
                 for name, state in self._pass(dataset, reader, epoch).items():
                     states[f"{dataset}/{name}"] = state
+        states["left"] = State(torch.tensor(int(self._left)), "sum")
         joined = reduce_states(list(states.values()), self.group, list(states))
         reduced = dict(zip(states, joined, strict=True))
+        if reduced["left"]:
+            return None
         values: dict[str, float] = {}
         for dataset in self.readers:
             loss, weight = reduced[f"{dataset}/loss"].tolist()
@@ -56,7 +66,12 @@ class Evaluator:
             metric.reset(self.device)
         self.on_phase(f"dataset.{dataset}")
         for share in reader.epoch(epoch):
+            if self._left:
+                break
             for size in share.sizes:
+                self._left = self._left or self.leave()
+                if self._left:
+                    break
                 self.on_phase(f"dataset.{dataset}")
                 batch = to_device(next(share.microbatches), self.device)
                 self.on_phase("objective")

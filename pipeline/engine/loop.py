@@ -48,6 +48,8 @@ class Loop:
     def run(self) -> None:
         """Train until the length is reached, a hook asks to stop, or a signal does."""
         self.hooks.call("on_run_start")
+        if self.state.unfinished:
+            self._conclude_step()
         while not self._complete and not self._ends:
             self._epoch()
         self._save_the_end()
@@ -97,32 +99,41 @@ class Loop:
 
     def _after_step(self) -> None:
         """After the update: log, evaluate, hooks in the file's order, and the checkpoint last."""
-        train, position = self.assembly.experiment.train, self.position
-        at_epoch_end, is_last = position.epoch_ended, self._complete
-
-        def due(period: Period) -> bool:
-            return period.due(step=position.step, epochs_done=position.epochs_done, at_epoch_end=at_epoch_end)
-
-        logs = due(train.log_every) or is_last
-        evaluates = bool(self.evaluator.readers) and due(train.evaluate_every)
-        if logs:
+        if self._logs():
             self._log()
-        if at_epoch_end:
+        if self.position.epoch_ended:
             self.assembly.schedule.after_epoch()
-        if evaluates:
-            self._evaluate()
+        self._conclude_step()
+
+    def _conclude_step(self) -> None:
+        """From the evaluation on; where that is left for a signal, the resumed run begins with this."""
+        position, at_epoch_end = self.position, self.position.epoch_ended
+        evaluates = bool(self.evaluator.readers) and self._due(self.assembly.experiment.train.evaluate_every)
+        self.state.unfinished = evaluates and not self._evaluate()
+        if self.state.unfinished:
+            self.stopped_by_signal = True
+            return
         events = ["on_step_end"] + ["on_evaluate_end"] * evaluates + ["on_epoch_end"] * at_epoch_end
         for event in events:
             self.hooks.call(event)
-        requests = self._requests(joined=logs or evaluates or at_epoch_end)
+        requests = self._requests(joined=self._logs() or evaluates or at_epoch_end)
         self.state.stop_reason = requests.stop
-        if is_last or self._ends:
+        if self._complete or self._ends:
             self._log()  # all that is left, before the last checkpoint
-        if self.policy and due(self.policy.every):
+        if self.policy and self._due(self.policy.every):
             self.saver.save(f"every {self.policy.every}")
         elif requests.checkpoint is not None:
             self.saver.save(requests.checkpoint)
         position.set_phase("between steps")
+
+    def _due(self, period: Period) -> bool:
+        position = self.position
+        return period.due(
+            step=position.step, epochs_done=position.epochs_done, at_epoch_end=position.epoch_ended
+        )
+
+    def _logs(self) -> bool:
+        return self._due(self.assembly.experiment.train.log_every) or self._complete
 
     def _requests(self, *, joined: bool) -> Requests:
         """What hooks ask for: agreed on where a step joins the ranks anyway, which gated wishes wait for."""
@@ -153,14 +164,18 @@ class Loop:
         if values:
             self._publish(values)
 
-    def _evaluate(self) -> None:
+    def _evaluate(self) -> bool:
+        """Evaluate; False, on all ranks, if it was left because the run is to stop."""
         self.position.set_phase("evaluation")
         rule = self.assembly.experiment.distributed.buffers
         with equal_buffers(self.assembly.step_module, self.group, rule):
             values = self.evaluator.run(self.position.epoch)
+        if values is None:
+            return False
         self._publish(values)
         self.position.set_phase("scheduler")
         self.assembly.schedule.after_evaluation(values)
+        return True
 
     def _publish(self, values: dict[str, float]) -> None:
         self.state.publish(values)

@@ -74,6 +74,7 @@ def evaluate(bench: Bench) -> dict[str, float]:
     )
     with _as_in_training(bench):
         values = evaluator.run(bench.epoch)
+    assert values is not None  # nobody asks it to leave
     for reader in evaluator.readers.values():
         reader.close()
     return values

@@ -30,6 +30,8 @@ class RunState:
     metrics: dict[str, float] = field(default_factory=dict)
     metrics_steps: dict[str, int] = field(default_factory=dict)
     """The step at which each was measured."""
+    unfinished: bool = False
+    """The last step's evaluation was left for a signal: evaluation and hooks of this step are to come."""
     stop_reason: str | None = None
     """What a hook gave for ending the run early."""
 

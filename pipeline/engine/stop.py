@@ -19,6 +19,10 @@ from pipeline.errors import RunError
 class StopAgreement(Protocol):
     """Asked before every step."""
 
+    def asked(self) -> bool:
+        """Whether a stop is asked for, as far as this rank knows yet: what takes long may be left."""
+        ...
+
     def may_begin(self, step: int) -> bool:
         """Whether to take this step (counted from 1); False once a stop is agreed, on all ranks alike.
 
@@ -34,8 +38,11 @@ class StopAlone:
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
 
+    def asked(self) -> bool:
+        return self._signals.received is not None
+
     def may_begin(self, step: int) -> bool:
-        return self._signals.received is None
+        return not self.asked()
 
 
 class StopTogether:
@@ -51,12 +58,16 @@ class StopTogether:
         self._last_step: int | None = None
         self._silent: list[int] = []
 
-    def may_begin(self, step: int) -> bool:
+    def asked(self) -> bool:
         if self._signals.received is not None and not self._requested:
             self._requested = True
             self._request()
+        return self._requested or self._announced
+
+    def may_begin(self, step: int) -> bool:
+        asked = self.asked()
         with self._changed:
-            if self._requested or self._announced:
+            if asked or self._announced:
                 self._changed.wait_for(lambda: self._last_step is not None or self._silent)
             if self._silent:
                 raise RunError(f"ranks {self._silent} did not answer when the others were to stop together")

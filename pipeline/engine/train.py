@@ -127,7 +127,7 @@ def _loop(checkpointing: Checkpointing, setting: Setting, write_row: Callable[[R
     return Loop(
         assembly=assembly,
         updater=_updater(assembly, setting.group, setting.world, state),
-        evaluator=_evaluator(assembly, setting.group, setting.world, state.position),
+        evaluator=_evaluator(assembly, setting, state.position),
         hooks=hooks,
         policy=policy,
         state=state,
@@ -175,14 +175,15 @@ def _updater(assembly: Assembly, group: Group, world: World, state: RunState) ->
     )
 
 
-def _evaluator(assembly: Assembly, group: Group, world: World, position: Position) -> Evaluator:
+def _evaluator(assembly: Assembly, setting: Setting, position: Position) -> Evaluator:
     return Evaluator(
         step_module=assembly.step_module,
         readers=assembly.data.evaluation,
         metrics=assembly.metrics,
-        group=group,
-        device=world.device,
+        group=setting.group,
+        device=setting.world.device,
         on_phase=position.set_phase,
+        leave=setting.stop.asked,
     )
 
 

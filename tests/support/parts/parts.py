@@ -35,6 +35,19 @@ class Points:
         return self.inputs[index], self.labels[index]
 
 
+@register("dataset", "slow_points")
+class SlowPoints(Points):
+    """Takes a while for every sample."""
+
+    def __init__(self, length: int, seconds: float) -> None:
+        super().__init__(length)
+        self.seconds = seconds
+
+    def __getitem__(self, index: int):
+        time.sleep(self.seconds)
+        return super().__getitem__(index)
+
+
 @register("dataset", "recorded")
 class Recorded(Points):
     """Appends every index it is asked for, with the epoch, to FOLDER/rank-R.jsonl."""
