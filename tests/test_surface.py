@@ -62,6 +62,7 @@ COMMANDS = {
     "evaluate": "RUN --checkpoint --set --unset --runs-dir --nproc --json",
     "predict": "RUN --dataset -o --output --checkpoint --set --unset --runs-dir --nproc",
     "components": "KIND NAME --json --load",
+    "schema": "",
     "diff": "A B ... --json --markdown --runs-dir",
     "runs": "--json --csv --tree --where --sort --limit --runs-dir",
     "sweep": "CONFIG --grid --jobs --set --unset --runs-dir --nproc",

@@ -48,6 +48,11 @@ class Period:
         return at_epoch_end and epochs_done % self.count == 0
 
     @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        pattern = r"^\s*([0-9_]+\s*(epoch|step)s?|never)\s*$"
+        return {"type": "string", "pattern": pattern, "description": f"A period: {EXPECTED}."}
+
+    @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> CoreSchema:
         from pydantic_core import core_schema
 

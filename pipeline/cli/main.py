@@ -15,6 +15,7 @@ _COMMANDS = {
     "evaluate": "Evaluate a checkpoint of a run.",
     "predict": "Write a checkpoint's outputs for a dataset.",
     "components": "Show what is installed, and from where.",
+    "schema": "Write a JSON Schema of configs, for editors.",
     "diff": "Show what was different between two runs or configs.",
     "runs": "List the runs.",
     "sweep": "Run every combination of some values.",

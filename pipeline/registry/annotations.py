@@ -168,6 +168,7 @@ def _nested(kind: Kind) -> Any:
         return NestedTable(kind, value)
 
     schema = {"type": "object", "required": ["type"], "properties": {"type": {"type": "string"}}}
+    schema["x-kind"] = str(kind)  # for editors: registry.json_schema
     return Annotated[Any, PlainValidator(read), WithJsonSchema(schema)]
 
 

@@ -73,6 +73,8 @@ class Description:
     listing: Listing
     doc: str = ""
     parameters: tuple[ParameterDescription, ...] = ()
+    deprecated: str = ""
+    """What its author says with ``warnings.deprecated``; empty: it is not."""
     takes_any: bool = False
     """It takes further arguments, unchecked."""
     refused: str | None = None
@@ -119,7 +121,14 @@ def describe(listing: Listing, component: Callable[..., Any], schema: Schema) ->
     )
     table = "" if schema.refusal else _table(listing, schema)
     return Description(
-        listing, doc, parameters, schema.signature.takes_any, schema.refusal, listing.problem, table
+        listing,
+        doc,
+        parameters,
+        str(getattr(component, "__deprecated__", "")),
+        schema.signature.takes_any,
+        schema.refusal,
+        listing.problem,
+        table,
     )
 
 

@@ -15,6 +15,7 @@ from pipeline.registry.catalog import Catalog, Claim
 from pipeline.registry.contracts import check_product
 from pipeline.registry.describing import Description, Listing, describe, listing_of
 from pipeline.registry.discovery import Discovery, Entry, discover_installed
+from pipeline.registry.json_schema import ComponentJson, component_json
 from pipeline.registry.loading import load_entry, visible_problem
 from pipeline.registry.local import LocalFile, load_files
 from pipeline.registry.provenance import Provenance, provenance_of
@@ -160,6 +161,20 @@ class Registry:
             found = self._load(claim)
             problem = found.message if isinstance(found, Fault) else found.schema.refusal
         return listing_of(claim, clash=clash, problem=problem)
+
+    def json_schemas(self, engine: Mapping[Kind, Mapping[str, Any]]) -> list[ComponentJson]:
+        """Every component that a config can name, for an editor; each is imported, broken ones left out.
+
+        Args:
+            engine: by kind, the schemas of the engine's own keys.
+        """
+        found = []
+        for claim in sorted(self._catalog.claims(None), key=lambda c: (c.kind, c.name, c.scope)):
+            loaded = self._load(claim)
+            if isinstance(loaded, _Loaded) and not loaded.schema.refusal:
+                description = describe(self._listing(claim, load=False), loaded.component, loaded.schema)
+                found.append(component_json(description, loaded.schema, engine[claim.kind]))
+        return found
 
     def describe(self, kind: Kind, type_name: str) -> Description:
         """One component in full: its parameters, its documentation and a table to paste.

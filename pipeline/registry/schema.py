@@ -39,7 +39,7 @@ class Schema:
         return {p.name: p for p in self.signature.parameters if not isinstance(p.type, Unsettable)}
 
     @cached_property
-    def _validator(self) -> type[BaseModel]:
+    def validator(self) -> type[BaseModel]:
         """All arguments optional: what is missing is told in our own words, and groups give a part."""
         fields: dict[str, Any] = {  # aliased, since an argument may be named as a method of BaseModel
             f"argument_{index}": (parameter.type, Field(None, alias=parameter.name))
@@ -68,7 +68,7 @@ class Schema:
         return found
 
     def _validated(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        model = self._validator.model_validate(dict(given))
+        model = self.validator.model_validate(dict(given))
         names = list(self.settable)
         return {
             names[int(key.removeprefix("argument_"))]: getattr(model, key) for key in model.model_fields_set
