@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from pipeline.engine.buffers import equal_buffers, load_buffers
 from pipeline.engine.group import Group
 from pipeline.engine.hook_bus import HookBus
 from pipeline.engine.optimizer import load_optimizer
+from pipeline.engine.pickled import foreign_objects
 from pipeline.engine.plain_state import plain_copy
 from pipeline.engine.run_state import RunState
 from pipeline.engine.share import Saved
@@ -47,10 +48,34 @@ class Checkpoint:
         try:
             loaded = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)
         except Exception as error:
-            raise CheckpointError(f"{name}/{STATE_FILE} cannot be read safely: {error}") from error
+            raise CheckpointError(f"{name}/{STATE_FILE} {_refusal(state, error)}") from error
         if not isinstance(loaded, dict) or loaded.get("format") != FORMAT:
             raise CheckpointError(f"{name}/{STATE_FILE} is of another format than {FORMAT}")
+        _require_every_rank(name, loaded)
         return cls(name, weights.from_bytes(model, f"{name}/{MODEL_FILE}"), loaded)
+
+
+def _refusal(state: bytes, error: Exception) -> str:
+    """What to say instead of torch's own message, which ends with how to load the file all the same."""
+    names = foreign_objects(state)
+    if not names:
+        return f"cannot be read: {str(error).partition(chr(10))[0]}"
+    return (
+        f"holds {', '.join(names)}: it is not loaded, since that would run code; this package writes "
+        "tensors and plain data only, so the file was changed by someone"
+    )
+
+
+def _require_every_rank(name: str, state: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint that lost a rank's part: going on would silently draw other random numbers."""
+    parts = state["ranks"]
+    lost = [rank for rank in range(state.get("world_size", len(parts))) if rank >= len(parts)]
+    lost += [rank for rank, part in enumerate(parts) if "random" not in part]
+    if lost:
+        raise CheckpointError(
+            f"{name}/{STATE_FILE} has no random states of rank {', '.join(map(str, lost))}: what it draws "
+            "(dropout, augmentation) would not go on as it was; resume from another checkpoint"
+        )
 
 
 @dataclass
@@ -81,6 +106,7 @@ class Checkpointing:
                 "format": FORMAT,
                 "position": self.run.position.state_dict(),
                 "global_batch_size": assembly.experiment.train.global_batch_size,
+                "world_size": self.group.world_size,
                 "model_extra": weights.copied_extra(assembly.model),
                 "objective": _state_of(assembly.step_module.objective),
                 "optimizer": plain_copy(assembly.optimizer.state_dict(), "the optimizer"),
@@ -158,11 +184,11 @@ class Checkpointing:
                 load_buffers(list(self.assembly.step_module.buffers()), own["buffers"])
         elif self.world.is_main:  # the sums of all ranks, once
             self.run.totals.load_state_dict(torch.stack([rank["totals"] for rank in ranks]).sum(0))
-        self.run.logged.averaged.update(
-            {name: (total, count) for name, (total, count) in own["averaged"].items()}
-        )
+        counted = [own] if same else ranks if self.world.is_main else []
+        self.run.logged.averaged.update(_added_up(own["averaged"], [part["averaged"] for part in counted]))
         self.run.logged.recorded.update(own["recorded"])
-        self.hooks.later.merge(Requests(*own["wishes"]))
+        for part in counted:
+            self.hooks.later.merge(Requests(*part["wishes"]))
         missing = self.hooks.load_state_dicts(own["hooks"], self.world)
         if missing:
             say(f"{checkpoint.name} has no state of {', '.join(missing)}; these hooks start anew")
@@ -178,6 +204,16 @@ class Checkpointing:
             "the order of samples goes on unchanged, the random states (dropout) are derived anew"
         )
         seed_training(self.assembly, self.world, self.run.position.step)
+
+
+def _added_up(
+    names: Collection[str], parts: Sequence[Mapping[str, Sequence[Any]]]
+) -> dict[str, tuple[float, int]]:
+    """The sums and counts of all parts under every name, which all ranks must have in one order."""
+    pairs = {name: [part[name] for part in parts if name in part] for name in names}
+    return {
+        name: (sum(pair[0] for pair in all_), sum(pair[1] for pair in all_)) for name, all_ in pairs.items()
+    }
 
 
 def seed_training(assembly: Assembly, world: World, step: int) -> None:

@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from pipeline.api.settings import WeightsSettings
+from pipeline.engine.pickled import foreign_objects
 from pipeline.engine.plain_state import plain_copy
 from pipeline.engine.safetensors_file import require_storable
 from pipeline.errors import CheckpointError, ComponentError
@@ -59,7 +60,9 @@ def from_bytes(data: bytes, origin: str) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load(data)
     except SafetensorError as error:
-        raise CheckpointError(f"{origin} is no sound safetensors file: {error}") from error
+        names = foreign_objects(data)
+        holds = f"; it is a pickle that holds {', '.join(names)}, and was not loaded" if names else ""
+        raise CheckpointError(f"{origin} is no sound safetensors file: {error}{holds}") from error
 
 
 def load_strictly(

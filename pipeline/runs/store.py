@@ -142,7 +142,7 @@ class CheckpointStore(Checkpoints):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _publish(self, staged: Path, final: Path) -> None:
-        former = self._hidden("old", final.name) if final.exists() else None
+        former = self._hidden("old", final.name) if os.path.lexists(final) else None
         if former is not None:
             final.rename(former)  # a folder cannot be renamed over another; clean() undoes a kill here
         try:

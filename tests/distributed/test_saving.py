@@ -203,3 +203,18 @@ def test_a_hook_whose_state_fails_on_one_rank_ends_all(command, tmp_path, rank):
     assert complete(folder) == [2]
     assert (folder / "checkpoints" / "last").read_text() == "step-000002\n"
     assert state_of(folder)["position"]["step"] == 2
+
+
+@pytest.mark.parametrize(("world_size", "mean"), [(1, 2 / 6), (3, 8 / 10)])
+def test_what_hooks_logged_outlives_a_change_of_ranks(command, tmp_path, world_size, mean):
+    """CKP-08: each logs its rank; the row of step 8 has two ranks' steps 4 and 5, and the others' 6 and 7."""
+    config = configured(
+        tmp_path,
+        train={"steps": 8, "global_batch_size": 8, "log_every": "4 steps"},
+        hooks={"journal": {}, "checkpoint": {"every": "1 step"}},
+    )
+    runs = ["--runs-dir", tmp_path / "runs"]
+    command(2, ["run", config, *runs, "--set", "hooks.killer={step=6}"]).wait()
+    job, folder = ran(command, tmp_path, config, statuses=[0] * world_size, options=["--resume"])
+    assert "from step-000005" in job.stderr(0), job.report()
+    assert [row["journal/rank"] for row in rows_of(folder) if "journal/rank" in row][:2] == [0.5, mean]

@@ -31,6 +31,15 @@ def newest(folder):
     return found
 
 
+def until_it_saves(job, folder):
+    """Wait for this attempt's first file of a checkpoint, under whatever name."""
+    mark = f"-{job.pids[0]}-"
+    deadline = time.monotonic() + 60
+    while not any(mark in path.name for path in (folder / "checkpoints").glob(".tmp-step-*")):
+        assert time.monotonic() < deadline, job.report()
+        time.sleep(LOOK)
+
+
 def test_a_storm_of_kills(command, tmp_path, count):
     """CKP-01: after each the newest checkpoint verifies and loads, and the next resume begins there."""
     moment = random.Random(2)
@@ -51,7 +60,9 @@ def test_a_storm_of_kills(command, tmp_path, count):
         while "resuming" not in job.stderr(0) and "run folder" not in job.stderr(0):
             assert time.monotonic() < deadline, job.report()
             time.sleep(LOOK)
-        time.sleep(moment.uniform(0, count(1.5, 1.2)))
+        if before is not None and moment.random() < 0.6:  # the others are killed while they start
+            until_it_saves(job, only_run(tmp_path / "runs"))
+        time.sleep(moment.uniform(0, 0.4))
         for rank in (0, 1):
             job.kill(rank)
         assert job.wait() == [-9, -9], job.report()
@@ -62,7 +73,7 @@ def test_a_storm_of_kills(command, tmp_path, count):
             assert now is not None and now.step >= before.step
             written += now.step - before.step
         before = now
-    assert written >= count(3, 200), "the kills came while checkpoints were written"
+    assert written >= count(2, 40), "the kills came while checkpoints were written"
     last = ["--set", f"train.steps={before.step + 2}"]
     job = command(2, [*argv, *last])
     assert job.wait() == [0, 0], job.report()
@@ -101,17 +112,6 @@ ROT = {
         "is of step 10; expected 15",
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def trained(rank_server, tmp_path_factory):
-    """A run with two checkpoints, and its config."""
-    tmp_path = tmp_path_factory.mktemp("trained")
-    config = write_config(tmp_path, metrics={}, hooks={"checkpoint": {"every": "1 epoch"}})
-    job = rank_server.command(2, ["run", config, "--runs-dir", tmp_path / "runs"])
-    assert job.wait() == [0, 0], job.report()
-    job.close()
-    return config, only_run(tmp_path / "runs")
 
 
 @pytest.mark.parametrize("rot", ROT)
