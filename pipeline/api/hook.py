@@ -55,6 +55,14 @@ class Hook:
     checkpoint_policy: CheckpointPolicy | None = None
     """Set by the one hook of a run that decides when checkpoints are written."""
 
+    requires_finite_loss: ClassVar[bool] = False
+    """Whether the run is to fail at the first step whose training loss is not finite on some rank. The
+    engine watches it on the device, and writes no checkpoint of that step or of a later one."""
+
+    measured: ClassVar[frozenset[str]] = frozenset()
+    """Names of logged values that are measured, as a time or a rate: a repeated or resumed run has
+    others there, and is the same for all that."""
+
     def on_run_start(self, run: Run) -> None:
         """Before the first step of this attempt, after any restore."""
 

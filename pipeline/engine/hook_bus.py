@@ -77,6 +77,18 @@ class HookBus:
             self.on_phase(phase)
             method(view, *arguments)
 
+    def begin(self, group: Group) -> Requests:
+        """Call ``on_run_start`` and agree on what is asked in it; all ranks call it together.
+
+        What was asked before a resume waits for its log point, as it does in an uninterrupted run.
+        """
+        restored = Requests(self.later.stop, self.later.checkpoint)
+        self.later.clear()
+        self.call("on_run_start")
+        asked = self.agree(group) if self.may_have_asked() else Requests()
+        self.later.merge(restored)
+        return asked
+
     def may_have_asked(self) -> bool:
         """Whether a hook may have asked for something since the last agreement, on any rank."""
         return not self._asking_events.isdisjoint(self._called)
@@ -119,6 +131,11 @@ class HookBus:
                 f"only one hook may decide when checkpoints are written, but {', '.join(policies)} do"
             )
         return next(iter(policies.values()), None)
+
+    @property
+    def guards_loss(self) -> str | None:
+        """The name of the first hook that requires a finite training loss."""
+        return next((bound.name for bound in self.hooks if bound.hook.requires_finite_loss), None)
 
     def state_dicts(self, world: World) -> dict[str, Any]:
         """The state of every hook that runs on this rank, by name."""

@@ -17,6 +17,8 @@ from pipeline.engine.buffers import equal_buffers
 from pipeline.engine.evaluate import Evaluator
 from pipeline.engine.group import Group
 from pipeline.engine.hook_bus import HookBus
+from pipeline.engine.loss_guard import NAME as FIRST
+from pipeline.engine.loss_guard import LossGuard
 from pipeline.engine.position import Position
 from pipeline.engine.reduction import reduce_states
 from pipeline.engine.run_state import RunState
@@ -41,19 +43,24 @@ class Loop:
     group: Group
     stop: StopAgreement
     saver: Saver
+    guard: LossGuard | None
+    """Where a hook requires a finite training loss."""
     write_row: Callable[[Row], None]
     """Appends to metrics.jsonl, on rank 0."""
     stopped_by_signal: bool = False
 
     def run(self) -> None:
         """Train until the length is reached, a hook asks to stop, or a signal does."""
-        self.hooks.call("on_run_start")
+        asked = self.hooks.begin(self.group)
         if self.state.unfinished:
             self._conclude_step()
+        self.state.stop_reason = self.state.stop_reason or asked.stop
         while not self._complete and not self._ends:
             self._epoch()
         self._save_the_end()
         self.hooks.call("on_run_end")
+        if not self.stopped_by_signal:  # else the row would cut what the resumed run measures as one
+            self._log()
 
     @property
     def position(self) -> Position:
@@ -95,6 +102,8 @@ class Loop:
                 position.set_phase("scheduler")
                 self.assembly.schedule.after_step()
             position.advance(share.window_size, epoch_ended=share.is_last())
+            if self.guard is not None:
+                self.guard.note(self.state.totals.finite)
             self._after_step()
 
     def _after_step(self) -> None:
@@ -121,9 +130,9 @@ class Loop:
         if self._complete or self._ends:
             self._log()  # all that is left, before the last checkpoint
         if self.policy and self._due(self.policy.every):
-            self.saver.save(f"every {self.policy.every}")
+            self._save(f"every {self.policy.every}")
         elif requests.checkpoint is not None:
-            self.saver.save(requests.checkpoint)
+            self._save(requests.checkpoint)
         position.set_phase("between steps")
 
     def _due(self, period: Period) -> bool:
@@ -151,8 +160,12 @@ class Loop:
         values: dict[str, float] = {}
         if not self.state.is_logged:
             names, states = ["train/loss", *names], [self.state.totals.state(), *states]
+            if self.guard is not None:
+                names, states = [FIRST, *names], [self.guard.state, *states]
         if states:
             sums = dict(zip(names, reduce_states(states, self.group, names), strict=True))
+            if self.guard is not None and FIRST in sums:
+                self.guard.require(sums.pop(FIRST))
             if not self.state.is_logged:
                 values = TrainTotals.values(sums.pop("train/loss"))
                 values["lr"] = float(self.updater.learning_rate)
@@ -166,6 +179,8 @@ class Loop:
 
     def _evaluate(self) -> bool:
         """Evaluate; False, on all ranks, if it was left because the run is to stop."""
+        if self.guard is not None:
+            self.guard.check(self.group)
         self.position.set_phase("evaluation")
         rule = self.assembly.experiment.distributed.buffers
         with equal_buffers(self.assembly.step_module, self.group, rule):
@@ -183,11 +198,16 @@ class Loop:
             {"step": self.position.step, "epoch": self.position.epoch, **values, "time": time.time()}
         )
 
+    def _save(self, reason: str) -> None:
+        if self.guard is not None:
+            self.guard.check(self.group)
+        self.saver.save(reason)
+
     def _save_the_end(self) -> None:
         """Every rank stands behind the same step, and leaves with its checkpoint complete."""
         saved = self.saver.settle()
         if self.position.step > saved and (self.stopped_by_signal or self.policy):
-            self.saver.save("a signal" if self.stopped_by_signal else "the end of the run")
+            self._save("a signal" if self.stopped_by_signal else "the end of the run")
             self.saver.settle()
 
 

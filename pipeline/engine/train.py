@@ -14,6 +14,7 @@ from pipeline.engine.experiment import Experiment
 from pipeline.engine.group import Group
 from pipeline.engine.hook_bus import HookBus
 from pipeline.engine.loop import Loop
+from pipeline.engine.loss_guard import LossGuard
 from pipeline.engine.position import Position
 from pipeline.engine.run_state import RunState
 from pipeline.engine.saver import Saver, Say
@@ -142,8 +143,14 @@ def _loop(checkpointing: Checkpointing, setting: Setting, write_row: Callable[[R
             setting.say,
             saved_step=state.position.step,
         ),
+        guard=_guard(hooks, setting),
         write_row=write_row,
     )
+
+
+def _guard(hooks: HookBus, setting: Setting) -> LossGuard | None:
+    name = hooks.guards_loss
+    return LossGuard(name, setting.world.device, setting.position) if name else None
 
 
 def _begin(checkpointing: Checkpointing, start: Start, say: Say) -> None:

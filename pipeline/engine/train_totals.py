@@ -31,6 +31,11 @@ class TrainTotals:
         self._sums[2].add_(norm)
         self._sums[3].add_(1)
 
+    @property
+    def finite(self) -> Tensor:
+        """Whether the loss sum so far is neither NaN nor infinite, a bool () on the device."""
+        return torch.isfinite(self._sums[0])
+
     def state(self) -> State:
         """The sums as one state of the fused collective, (4,)."""
         value = self._sums.clone()

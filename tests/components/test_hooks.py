@@ -201,15 +201,22 @@ def test_throughput_measures_between_log_points(make_run: MakeRun, monkeypatch: 
     ]
 
 
-@pytest.mark.parametrize("name", ["train__loss", "eval__loss"])
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])
-def test_nan_guard_names_loss_and_step(make_run: MakeRun, name: str, value: float) -> None:
+def test_nan_guard_names_loss_and_step_of_an_evaluation(make_run: MakeRun, value: float) -> None:
     run, hook = make_run(), NanGuard()
-    run.advance(train__loss=1.0, eval__accuracy=float("nan"))
+    run.advance(train__loss=1.0, eval__loss=0.1, eval__accuracy=float("nan"))
+    hook.on_evaluate_end(run)
+    run.advance(eval__loss=value)
+    with pytest.raises(RunError, match=f"eval/loss is {value} at step 2"):
+        hook.on_evaluate_end(run)
+
+
+def test_hooks_declare_what_they_measure(make_run: MakeRun) -> None:
+    run, hook = make_run(), Throughput()
+    hook.on_run_start(run)
+    run.advance(train__loss=1.0)
     hook.on_step_end(run)
-    run.advance(**{name: value})
-    with pytest.raises(RunError, match=f"{name.replace('__', '/')} is {value} at step 2"):
-        hook.on_step_end(run)
+    assert {name for _, name, _ in run.logged} == Throughput.measured
 
 
 def test_progress_writes_lines_at_log_points(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,7 +74,7 @@ OURS = [  # explained by their message alone
     pytest.param(
         {"objective": {"type": "nan"}, "hooks": {"nan_guard": {}}},
         "hooks.nan_guard",
-        ["train/loss is nan at step 1", "learning rate"],
+        ["train/loss is not finite at step 1", "learning rate"],
         id="nan_guard",
     ),
     pytest.param(

@@ -10,13 +10,16 @@ from pipeline.errors import RunError
 
 
 class NanGuard(Hook):
-    """Fails the run when train/loss, or the loss of an evaluation, is NaN or infinite.
+    """Fails the run when its training loss, or the loss of an evaluation, is NaN or infinite.
 
-    It looks at values that are read anyway, at log points and evaluations, so it costs nothing; the
-    step that went wrong lies between the last log point and the one that it names.
+    The training loss is watched at every step, on the device, and looked at only at log points,
+    evaluations and before checkpoints; the report names the first step that went wrong, and no
+    checkpoint of that step or of a later one is written.
     """
 
-    def on_step_end(self, run: Run) -> None:
+    requires_finite_loss = True
+
+    def on_evaluate_end(self, run: Run) -> None:
         for name, step in run.metrics_steps.items():
             is_new_loss = step == run.step and name.endswith("/loss")
             if is_new_loss and not math.isfinite(run.metrics[name]):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from typing import ClassVar
 
 from pipeline.api.hook import Hook
 from pipeline.api.run import Run
+
+_NAME = "throughput/samples_per_second"
 
 
 class Throughput(Hook):
@@ -16,6 +19,8 @@ class Throughput(Hook):
     ended with the row before it.
     """
 
+    measured: ClassVar[frozenset[str]] = frozenset({_NAME})
+
     def on_run_start(self, run: Run) -> None:
         self._restart(run)
 
@@ -24,7 +29,7 @@ class Throughput(Hook):
             return  # no log point
         seconds = time.perf_counter() - self._since
         if seconds > 0:
-            run.log("throughput/samples_per_second", (run.samples_seen - self._samples) / seconds)
+            run.log(_NAME, (run.samples_seen - self._samples) / seconds)
         self._restart(run)
 
     def _restart(self, run: Run) -> None:
