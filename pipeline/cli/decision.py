@@ -21,10 +21,12 @@ from pipeline.cli.records import new_record, next_attempt
 from pipeline.cli.search import run_to_resume
 from pipeline.cli.wish import Wish
 from pipeline.config.config import to_toml
+from pipeline.config.hiding import mask
 from pipeline.errors import RunError
 from pipeline.runs import metric_log
 from pipeline.runs.checkpoints import Checkpoint
 from pipeline.runs.create import create, replace_config
+from pipeline.runs.gitinfo import read_code
 from pipeline.runs.layout import RunFolder
 from pipeline.runs.leftovers import clear_leftovers
 from pipeline.runs.listing import find_run
@@ -89,6 +91,7 @@ def _begin(loaded: Loaded, wish: Wish, world_size: int, threads: int, say: Say) 
     drawn = config.plan.seed is None
     seed = secrets.randbits(_SEED_BITS) if config.plan.seed is None else config.plan.seed
     parent = parse_parent(wish.parent, wish.runs_dir) if wish.parent else None
+    code = read_code(Path(config.path).absolute().parent, leave_out=wish.runs_dir)
     record = new_record(
         loaded,
         command=wish.command,
@@ -97,12 +100,14 @@ def _begin(loaded: Loaded, wish: Wish, world_size: int, threads: int, say: Say) 
         world_size=world_size,
         threads=threads,
         parent=Parent(parent[0].name, parent[1].name if parent[1] else None) if parent else None,
+        git=code.git,
     )
     folder = create(
         wish.runs_dir,
         record,
         config_toml=to_toml(config, seed),
         sources=[(source.path, source.text) for source in config.sources],
+        patch=mask(code.patch, config.hidden),
     )
     say(f"run folder: {folder.path}")
     if drawn:

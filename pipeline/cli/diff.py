@@ -66,6 +66,7 @@ def _document(difference: Difference) -> dict[str, Any]:
             ]
             for section in _SECTIONS
         },
+        "texts": {text.name: text.lines for text in difference.texts},
         "not_compared": difference.not_compared,
         "notes": difference.notes,
     }
@@ -83,6 +84,10 @@ def _show(difference: Difference, *, markdown: bool) -> None:
         else:
             print_table(headers, lines, title=section)
             click.echo()
+    for text in difference.texts:
+        click.echo(f"```diff\n--- {text.name}" if markdown else text.name)
+        click.echo("\n".join(text.lines))
+        click.echo("```\n" if markdown else "")
     for note in difference.notes:
         click.echo(f"note: {note}")
     if difference.same:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import unified_diff
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from pipeline.cli.side import Side, with_defaults
@@ -11,6 +14,8 @@ from pipeline.config.compare import HOOKS_ORDER, Change, changes, environment_ke
 from pipeline.config.keys import find
 from pipeline.runs.record import Record
 
+PATCH = "code.patch"
+"""The key of a difference in uncommitted changes."""
 NOT_COMPARED = "from the environment, not compared"
 
 _LABELS = ("name", "components")
@@ -31,6 +36,15 @@ class Row:
 
 
 @dataclass(frozen=True)
+class TextChange:
+    """A local component file that two sides have otherwise."""
+
+    name: str
+    lines: tuple[str, ...]
+    """As ``diff -u`` has them, less the two names."""
+
+
+@dataclass(frozen=True)
 class Difference:
     """What is different, section by section. Of a TOML file, which was not run, only config and local
     files are known; what is not known is not compared."""
@@ -43,6 +57,8 @@ class Difference:
     environment: tuple[Row, ...]
     result: tuple[Row, ...]
     """What came out, and how long it took; equal values too."""
+    texts: tuple[TextChange, ...] = ()
+    """What is different in local files, where there are two sides and their files can be read."""
     not_compared: tuple[str, ...] = ()
     """Config keys whose values come from the environment."""
     notes: tuple[str, ...] = ()
@@ -70,9 +86,10 @@ def compare(sides: Sequence[Side]) -> Difference:
         labels=tuple(side.label for side in sides),
         config=tuple(_config(sides)),
         components=tuple(_components(sides)),
-        code=tuple(_differing(records, _code)),
+        code=(*_differing(records, _code), *_patches(sides)),
         environment=tuple(_differing(records, _environment)),
         result=tuple(_results(sides)),
+        texts=tuple(_texts(*sides)) if len(sides) == 2 else (),
         not_compared=tuple(not_compared),
         notes=tuple(_notes(sides)),
     )
@@ -122,6 +139,32 @@ def _distributions(record: Record) -> dict[str, Any]:
     return {name: version for name, version in record.versions.items() if name not in _BASIS}
 
 
+def _texts(left: Side, right: Side) -> Iterator[TextChange]:
+    for name in left.files.keys() & right.files.keys():
+        if left.files[name] == right.files[name]:
+            continue
+        before, after = _lines_of(left.places[name]), _lines_of(right.places[name])
+        if before and after:
+            yield TextChange(name, tuple(unified_diff(before, after, lineterm="", n=1))[2:])
+
+
+def _lines_of(path: Path) -> list[str]:
+    """A file's lines; none where it is gone, which leaves its hash to be compared."""
+    try:
+        return path.read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _patches(sides: Sequence[Side]) -> Iterator[Row]:
+    """The uncommitted changes, where runs of the same code were recorded with others."""
+    if any(side.record is None or side.record.git is None for side in sides):
+        return
+    hashes = [side.patch and sha256(side.patch.read_bytes()).hexdigest()[:12] for side in sides]
+    if len(set(hashes)) > 1:
+        yield Row(PATCH, tuple(hashes))
+
+
 def _code(record: Record) -> dict[str, Any]:
     git = record.git
     return {"commit": git.commit, "uncommitted changes": git.dirty} if git else {}
@@ -168,6 +211,10 @@ def _measured(key: str, values: Sequence[Any]) -> Row:
 
 def _notes(sides: Sequence[Side]) -> Iterator[str]:
     yield from (side.note for side in sides if side.note)
-    dirty = [side.label for side in sides if side.record and side.record.git and side.record.git.dirty]
+    dirty = [side.label for side in sides if _is_dirty(side)]
     if dirty:
-        yield f"the code of {', '.join(dirty)} had uncommitted changes, which may differ"
+        yield f"the code of {', '.join(dirty)} had uncommitted changes that were not recorded, and may differ"
+
+
+def _is_dirty(side: Side) -> bool:
+    return bool(side.patch is None and side.record and side.record.git and side.record.git.dirty)

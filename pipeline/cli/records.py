@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 
 from pipeline.cli.loading import Loaded
 from pipeline.config.config import Config, fingerprint, identity
@@ -17,10 +16,9 @@ from pipeline.config.hiding import mask
 from pipeline.engine.failure import Failure
 from pipeline.errors import CheckpointError
 from pipeline.registry.provenance import Provenance
-from pipeline.runs.gitinfo import read_git
 from pipeline.runs.layout import RunFolder
 from pipeline.runs.process import this_process
-from pipeline.runs.record import Attempt, Best, Change, Parent, Record, Status, read, write
+from pipeline.runs.record import Attempt, Best, Change, Git, Parent, Record, Status, read, write
 from pipeline.runs.record import Failure as RecordedFailure
 from pipeline.runs.store import CheckpointStore
 
@@ -34,6 +32,7 @@ def new_record(
     world_size: int,
     threads: int,
     parent: Parent | None,
+    git: Git | None,
 ) -> Record:
     """The record of a run that begins now."""
     config = loaded.config
@@ -54,7 +53,7 @@ def new_record(
         process_started=process.started,
         command=tuple(mask(word, config.hidden) for word in command),
         overrides=tuple(config.overrides),
-        git=read_git(Path(config.path).absolute().parent),
+        git=git,
         versions=_versions(provenance),
         components=tuple({**asdict(row), "kind": str(row.kind)} for row in provenance),
         parent=parent,

@@ -30,6 +30,10 @@ class Side:
     """Time spent in all attempts of the run."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The sha256 of each local component file, by the file's name."""
+    places: Mapping[str, Path] = field(default_factory=dict)
+    """Where each of these files can be read."""
+    patch: Path | None = None
+    """The file of the code's uncommitted changes, if there were any."""
     toml: Path | None = None
     """The TOML file, whose components' defaults are not filled in yet; None: nothing is to fill in."""
     note: str = ""
@@ -86,7 +90,15 @@ def _of_run(folder: RunFolder) -> Side:
         if row.get("file_hash")
     }
     record = replace(record, status=status_now(folder, record))
-    return Side(folder.name, tree, record, duration(folder, record), files)
+    return Side(
+        folder.name,
+        tree,
+        record,
+        duration(folder, record),
+        files,
+        places={name: folder.source / name for name in files},
+        patch=folder.patch if folder.patch.is_file() else None,
+    )
 
 
 def _of_toml(path: Path) -> Side:
@@ -105,7 +117,8 @@ def _of_toml(path: Path) -> Side:
             tree[section] = dict(checked.plain)
     sources = {source.path: source.text for source in layers.sources}
     files = {one.name: hashlib.sha256(sources[one]).hexdigest() for one in layers.components}
-    return Side(str(path), tree, files=files, toml=path)
+    places = {one.name: one for one in layers.components}
+    return Side(str(path), tree, files=files, places=places, toml=path)
 
 
 def _is_table(value: Any) -> bool:

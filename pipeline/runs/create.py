@@ -17,7 +17,12 @@ _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 
 
 def create(
-    runs_dir: Path, record: Record, *, config_toml: str, sources: Iterable[tuple[Path, bytes]] = ()
+    runs_dir: Path,
+    record: Record,
+    *,
+    config_toml: str,
+    sources: Iterable[tuple[Path, bytes]] = (),
+    patch: str = "",
 ) -> RunFolder:
     """Make the folder of a new run, with its config, its sources and its first record.
 
@@ -29,6 +34,7 @@ def create(
     Args:
         record: gives the name, the time and the fingerprint that the folder is named after.
         sources: the user's files as (path, content); of the path only the last part is kept.
+        patch: the uncommitted changes of the code.
 
     Raises:
         RunError: if it cannot be made; nothing is left behind.
@@ -42,7 +48,7 @@ def create(
         clear_leftovers(runs_dir)
         staged.mkdir()
         made.append(staged)
-        _fill(RunFolder(staged), record, config_toml, sources)
+        _fill(RunFolder(staged), record, config_toml, sources, patch)
         made[-1] = _publish(staged, runs_dir, record)
         sync_folder(runs_dir)
         return RunFolder(made[-1])
@@ -89,8 +95,12 @@ def _unmake(made: list[Path], runs_dir: Path) -> None:
             path.rmdir()
 
 
-def _fill(folder: RunFolder, record: Record, config_toml: str, sources: Iterable[tuple[Path, bytes]]) -> None:
+def _fill(
+    folder: RunFolder, record: Record, config_toml: str, sources: Iterable[tuple[Path, bytes]], patch: str
+) -> None:
     write_new(folder.config, config_toml.encode())
+    if patch:
+        write_new(folder.patch, patch.encode())
     folder.source.mkdir()
     for name, content in _named_apart(sources):
         write_new(folder.source / name, content)

@@ -41,6 +41,11 @@ class RunFolder:
         return self.path / "source"
 
     @property
+    def patch(self) -> Path:
+        """What turns the recorded commit into the code that ran; not there where nothing was changed."""
+        return self.path / "code.patch"
+
+    @property
     def record(self) -> Path:
         return self.path / "run.json"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 
 import pytest
 
@@ -105,6 +106,20 @@ def test_uncommitted_changes_are_noted(runs):
     assert "uncommitted changes" in document["notes"][0]
 
 
+def test_recorded_uncommitted_changes_are_compared(runs):
+    for run in runs:
+        edit_record(run, git={"commit": "abc", "dirty": True})
+        (run / "code.patch").write_text("-a\n+b\n")
+    assert difference(*runs)["notes"] == []
+    (runs[1] / "code.patch").write_text("-a\n+c\n")
+    document = difference(*runs)
+    assert not document["same"]
+    assert list(rows(document, "code")) == ["code.patch"]
+    (runs[1] / "code.patch").unlink()
+    edit_record(runs[1], git={"commit": "abc", "dirty": False})
+    assert set(rows(difference(*runs), "code")) == {"uncommitted changes", "code.patch"}
+
+
 def test_a_changed_local_file_is_a_difference(tmp_path):
     sides = []
     for number in (1, 2):
@@ -112,7 +127,11 @@ def test_a_changed_local_file_is_a_difference(tmp_path):
         config = write_tiny(folder, 'components = ["part_of_diff.py"]\n')
         (folder / "part_of_diff.py").write_text(f"NUMBER = {number}\n")
         sides.append(config)
-    assert list(rows(difference(*sides), "components")) == ["part_of_diff.py"]
+    document = difference(*sides)
+    assert list(rows(document, "components")) == ["part_of_diff.py"]
+    assert document["texts"] == {"part_of_diff.py": ["@@ -1 +1 @@", "-NUMBER = 1", "+NUMBER = 2"]}
+    assert "-NUMBER = 1\n+NUMBER = 2\n" in call("diff", *sides).stdout
+    assert "```diff\n--- part_of_diff.py\n" in call("diff", *sides, "--markdown").stdout
     (tmp_path / "2" / "part_of_diff.py").write_text("NUMBER = 1\n")
     assert difference(*sides)["same"]
 
@@ -223,3 +242,31 @@ def test_a_damaged_config_is_trouble(runs):
 
 def test_json_and_markdown_exclude_each_other(made):
     assert call("diff", made[1], made[2], "--json", "--markdown").exit_code == 2
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_a_run_records_the_uncommitted_code_that_it_ran(tmp_path, monkeypatch):
+    """REQ-15: commit, dirty flag, and a patch with untracked source; nothing secret is in it (TRK-04)."""
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.setenv("SECRET_PLACE", "hidden-away")
+    config = write_tiny(
+        tmp_path, 'components = ["part_of_patch.py"]\n[hooks.part]\ntoken = "${oc.env:SECRET_PLACE}"\n'
+    )
+    (tmp_path / "part_of_patch.py").write_text(
+        "from pipeline import Hook, register\n"
+        "@register('hook', 'part')\n"
+        "class Part(Hook):\n"
+        "    def __init__(self, token: str): ...\n"
+    )
+    (tmp_path / ".gitignore").write_text("secret\n")
+    for words in ("init -q", "add .gitignore base.toml", "-c user.name=n -c user.email=e commit -qm x"):
+        subprocess.run(["git", "-C", tmp_path, *words.split()], check=True)
+    (tmp_path / "base.toml").write_text((tmp_path / "base.toml").read_text() + "# hidden-away, changed\n")
+    run = train(config, tmp_path / "runs")
+    patch = (run / "code.patch").read_text()
+    assert "+class Part(Hook):" in patch
+    assert "+# ${oc.env:SECRET_PLACE}, changed" in patch
+    assert "hidden-away" not in patch
+    assert json.loads((run / "run.json").read_text())["git"]["dirty"] is True
+    again = train(config, tmp_path / "runs")
+    assert (again / "code.patch").read_text() == patch, "the first run is no code"
