@@ -110,7 +110,8 @@ def _train_reader(
 ) -> ShareReader:
     # The seed itself: the default order is that of EpochSampler(seed=seed), and `torch`'s that of torch.
     sampler = builder.build(experiment.sampler, dataset, seed=experiment.seed)
-    order = as_order(sampler, group, derive_seed(experiment.seed, "sampler"), experiment.sampler)
+    seed = derive_seed(experiment.seed, "sampler")
+    order = as_order(sampler, group, seed, experiment.sampler, is_main=world.is_main)
     builder.at_work("dealing the samples")
     return build_reader(experiment, world, "train", dataset, order, _train_dealing(experiment, order))
 

@@ -15,6 +15,7 @@ from torch.utils.data import TensorDataset, default_collate
 
 from pipeline.api.seeds import derive_seed
 from pipeline.engine import random_state
+from pipeline.engine.epochs import tell_epoch
 
 _SHOWN = 16  # indices told of in an error
 
@@ -44,8 +45,7 @@ class Reading:
         """Tell the dataset of an epoch, once, before its first sample is read."""
         if epoch != self._epoch:
             self._epoch = epoch
-            if hasattr(self.dataset, "set_epoch"):
-                self.dataset.set_epoch(epoch)
+            tell_epoch(self.dataset, epoch, inside=("dataset", "datasets"))
 
 
 class Fetcher(Reading):

@@ -173,3 +173,93 @@ class SparseWords(nn.Module):
     def forward(self, words):
         embedded = self.words(words)
         return self.head(embedded if embedded.dim() == 2 else embedded.mean(1))
+
+
+@register("dataset", "indexed")
+class Indexed:
+    """Of any length: notes the indices asked for, what is drawn for them, and the epochs that it is told."""
+
+    def __init__(
+        self, length: int, folder: Path | None = None, draws: bool = False, rank_draws: bool = False
+    ) -> None:
+        self.length = length
+        self.folder = folder
+        self.draws = draws
+        self.epoch = -1
+        if rank_draws:
+            torch.rand(1 + 3 * int(os.environ.get("RANK", "0")))
+
+    def __len__(self) -> int:
+        return self.length
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+        if self.folder is not None:
+            tell(self.folder, set_epoch=epoch, pid=os.getpid())
+
+    def __getitem__(self, index: int):
+        if self.folder is not None:
+            drawn = [torch.rand(()).item(), float(np.random.rand()), random.random()] if self.draws else []
+            tell(self.folder, epoch=self.epoch, index=index, draws=drawn)
+        return torch.full((8,), float(index % 5)), index % 3, index
+
+
+@register("dataset", "wrapped")
+def wrapped(length: int, folder: Path) -> torch.utils.data.Dataset:
+    """The same behind two of torch's wrappers, which do not pass an epoch on."""
+    whole = Indexed(length, folder)
+    cuts = (range(length // 2), range(length // 2, length))
+    return torch.utils.data.ConcatDataset([torch.utils.data.Subset(whole, cut) for cut in cuts])
+
+
+@register("sampler", "descending")
+class Descending(torch.utils.data.Sampler):
+    """The last sample first; a torch Sampler that notes the epochs it is told, and when it is read."""
+
+    def __init__(self, dataset, folder: Path | None = None) -> None:
+        self.length = len(dataset)
+        self.folder = folder
+
+    def __len__(self) -> int:
+        return self.length
+
+    def set_epoch(self, epoch: int) -> None:
+        if self.folder is not None:
+            tell(self.folder, set_epoch=epoch)
+
+    def __iter__(self):
+        if self.folder is not None:
+            tell(self.folder, read=True)
+        return iter(range(self.length - 1, -1, -1))
+
+
+@register("sampler", "inside_another")
+class InsideAnother(torch.utils.data.Sampler):
+    """Wraps a sampler and does not pass an epoch on."""
+
+    def __init__(self, dataset, folder: Path | None = None) -> None:
+        self.sampler = Descending(dataset, folder)
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def __iter__(self):
+        return iter(self.sampler)
+
+
+@register("sampler", "batched")
+def batched(dataset) -> torch.utils.data.BatchSampler:
+    """A batch sampler around a sampler."""
+    return torch.utils.data.BatchSampler(Descending(dataset), batch_size=2, drop_last=False)
+
+
+@register("sampler", "outside_in")
+class OutsideIn:
+    """A third party's order: the first, the last, the second, the last but one, ..."""
+
+    def __init__(self, dataset) -> None:
+        self.samples_per_epoch = len(dataset)
+
+    def indices(self, epoch: int, start: int, stop: int):
+        positions = np.arange(start, stop)
+        return np.where(positions % 2, self.samples_per_epoch - 1 - positions // 2, positions // 2)
