@@ -63,6 +63,7 @@ COMMANDS = {
     "predict": "RUN --dataset -o --output --checkpoint --set --unset --runs-dir --nproc",
     "components": "KIND NAME --json --load",
     "schema": "",
+    "new": "DIR",
     "diff": "A B ... --json --markdown --runs-dir",
     "runs": "--json --csv --tree --where --sort --limit --runs-dir",
     "sweep": "CONFIG --grid --jobs --set --unset --runs-dir --nproc",

@@ -16,6 +16,7 @@ _COMMANDS = {
     "predict": "Write a checkpoint's outputs for a dataset.",
     "components": "Show what is installed, and from where.",
     "schema": "Write a JSON Schema of configs, for editors.",
+    "new": "Make a package of components to start from.",
     "diff": "Show what was different between two runs or configs.",
     "runs": "List the runs.",
     "sweep": "Run every combination of some values.",
