@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -24,13 +25,16 @@ class LanguageServer:
         self._asked = 0
 
     def completions(self, file: Path, line: int, column: int) -> list[str]:
-        """What it offers at a place, counted from 0."""
+        """What it offers at a place, counted from 0; asked until it has read file and schema."""
         document = {"uri": file.as_uri(), "languageId": "toml", "version": 1, "text": file.read_text()}
         self._tell("textDocument/didOpen", {"textDocument": document})
         place = {"textDocument": {"uri": file.as_uri()}, "position": {"line": line, "character": column}}
-        found = self.ask("textDocument/completion", place)
-        items = found["items"] if isinstance(found, dict) else found or []
-        return [item["label"].strip('"') for item in items]
+        while True:  # ended by the deadline
+            found = self.ask("textDocument/completion", place)
+            items = found["items"] if isinstance(found, dict) else found
+            if items:
+                return [item["label"].strip('"') for item in items]
+            time.sleep(0.1)
 
     def ask(self, method: str, parameters: Any) -> Any:
         """The result of a request; what the server asks meanwhile is answered with nothing."""
