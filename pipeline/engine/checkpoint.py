@@ -194,7 +194,11 @@ class Checkpointing:
             say(f"{checkpoint.name} has no state of {', '.join(missing)}; these hooks start anew")
 
     def restore_random(self, checkpoint: Checkpoint, say: Callable[[str], None]) -> None:
-        """Put back this rank's random states; with another number of ranks they are derived anew."""
+        """Put back what the warm-up has moved: extra state, and this rank's random states.
+
+        With another number of ranks the random states are derived anew.
+        """
+        self.assembly.model.load_state_dict(checkpoint.state.get("model_extra", {}), strict=False)
         ranks = checkpoint.state["ranks"]
         if len(ranks) == self.group.world_size:
             random_state.restore(ranks[self.world.rank]["random"])

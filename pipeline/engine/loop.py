@@ -51,6 +51,7 @@ class Loop:
 
     def run(self) -> None:
         """Train until the length is reached, a hook asks to stop, or a signal does."""
+        self.saver.require_room()
         asked = self.hooks.begin(self.group)
         if self.state.unfinished:
             self._conclude_step()

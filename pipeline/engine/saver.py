@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pipeline.api.hook import CheckpointPolicy
+from pipeline.engine import weights
 from pipeline.engine.background import Background
 from pipeline.engine.checkpoint import Checkpointing
+from pipeline.engine.checkpoint_size import checkpoint_size
 from pipeline.engine.signals import Phase, Signals
 from pipeline.engine.snapshot import Snapshot
+from pipeline.runs.files import free_bytes
 from pipeline.runs.layout import RunFolder
 from pipeline.runs.metric_log import sync_rows
 from pipeline.runs.retention import Retention, Score
@@ -41,6 +44,34 @@ class Saver:
     """The step of the checkpoint that is being written, on rank 0."""
     _told_unscored: bool = False
     _told_waiting: bool = False
+
+    def require_room(self) -> None:
+        """Find out before the first step whether the folder takes a checkpoint, on rank 0.
+
+        Raises:
+            CheckpointError: if it takes no file, or has no room, unless the policy says to go on then.
+        """
+        if self.policy is None or not self.checkpointing.world.is_main:
+            return
+        assembly, store = self.checkpointing.assembly, self._store()
+        self.checkpointing.run.position.set_phase("looking for room for checkpoints")
+        weights.copied_extra(assembly.model)  # refused now, and not after an epoch, where it cannot be saved
+        needed = checkpoint_size(assembly.model, assembly.optimizer)
+        try:
+            store.require_room(needed)
+        except WriteError as error:
+            if not self._tolerated(error):
+                raise
+            self.say(f"warning: {error}")
+            return
+        kept = self.policy.keep_last + (self.policy.keep_best if self.policy.monitor else 0)
+        missing = kept + 1 - len(store.checkpoints())  # the new one is complete before an old one goes
+        free = free_bytes(store.folder)
+        if free is not None and free < needed * missing:
+            self.say(
+                f"warning: {store.folder}: {missing} more checkpoints of at least {needed} bytes are to lie "
+                f"there ({kept} are kept, and one is written), and {free} bytes are free"
+            )
 
     def save(self, reason: str) -> None:
         """Take a snapshot of this moment and begin to write it; all ranks call it together.

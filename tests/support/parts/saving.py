@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import re
+import resource
 import time
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
-from pipeline import Hook, register
+from pipeline import Hook, Metric, register
 from pipeline.runs import store
 
 _STEP = re.compile(r"step-(\d+)")
@@ -122,3 +124,110 @@ class NumpyState(Hook):
 
     def state_dict(self):
         return {"best": {"value": [1.0, np.float64(0.5)]}}
+
+
+@register("model", "told_apart")
+class ToldApart(nn.Module):
+    """Tied weights, a buffer, and extra state: a count of the calls, as plain data or not."""
+
+    def __init__(self, plain: bool = True) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.tied = nn.Linear(8, 8)
+        self.tied.weight = self.first.weight
+        self.norm = nn.BatchNorm1d(8)
+        self.last = nn.Linear(8, 3)
+        self.plain = plain
+        self.calls = 0
+
+    def forward(self, inputs):
+        self.calls += self.training
+        return self.last(self.norm(self.tied(torch.tanh(self.first(inputs)))))
+
+    def get_extra_state(self):
+        return {"calls": self.calls} if self.plain else {"calls": {1, "x", object()}}
+
+    def set_extra_state(self, state):
+        self.calls = state["calls"]
+
+
+@register("model", "tied")
+class Tied(ToldApart):
+    """The same without extra state, so that plain torch loads its file strictly."""
+
+    get_extra_state = nn.Module.get_extra_state
+    set_extra_state = nn.Module.set_extra_state
+
+
+@register("metric", "scripted")
+class Scripted(Metric):
+    """Gives one value of a list after the other, told by one rank or all, and another one on one rank."""
+
+    def __init__(self, values: list[float], by: int | None = None, apart: float = 0.0) -> None:
+        super().__init__()
+        self.values = values
+        self.by = by
+        self.apart = apart
+        self.evaluations = 0
+        self.add_state("told", torch.zeros((), dtype=torch.float64), "max")
+
+    def update(self, outcome):
+        rank = int(os.environ["RANK"])
+        if self.by is None or rank == self.by:
+            self.told = torch.tensor(self.values[self.evaluations], dtype=torch.float64)
+
+    def compute(self):
+        self.evaluations += 1
+        return self.told + self.apart * int(os.environ["RANK"])
+
+
+@register("hook", "clock")
+class Clock(Hook):
+    """Asks for a checkpoint when some time has gone by."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.last = time.monotonic()
+
+    def on_step_end(self, run):
+        if time.monotonic() - self.last > self.seconds:
+            self.last = time.monotonic()
+            run.checkpoint("the clock")
+
+
+@register("hook", "late_rank")
+class LateRank(Hook):
+    """One rank comes late to every save."""
+
+    ranks = "all"
+
+    def __init__(self, rank: int, seconds: float = 0.05) -> None:
+        self.rank = rank
+        self.seconds = seconds
+        self.late = False
+
+    def on_run_start(self, run):
+        self.late = run.world.rank == self.rank
+
+    def state_dict(self):
+        if self.late:
+            time.sleep(self.seconds)
+        return {"late": self.late}
+
+
+@register("hook", "file_size_limit")
+class FileSizeLimit(Hook):
+    """Lets this process write no file beyond some bytes."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def on_run_start(self, run):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+# Where a test asks for it, rank 1 sees no checkpoints folder from here on.
+if os.environ.get("RANK") == "1" and os.environ.get("BLIND"):
+    _real_is_dir, _real_exists = Path.is_dir, Path.exists
+    Path.is_dir = lambda self: "checkpoints" not in str(self) and _real_is_dir(self)
+    Path.exists = lambda self, **_: "checkpoints" not in str(self) and _real_exists(self)
