@@ -22,6 +22,8 @@ from pipeline.registry.schema import Schema
 from pipeline.registry.signature import Parameter
 
 _HEADERS = {Kind.DATASET: "dataset.train", Kind.METRIC: "metrics.{}", Kind.HOOK: "hooks.{}"}
+_EXAMPLES = {"monitor": "eval/loss"}
+"""Values for arguments whose name says what they mean, so that the table validates as it is."""
 _PLACEHOLDERS: tuple[tuple[type, Any], ...] = (
     (bool, False),
     (int, 1),
@@ -160,7 +162,7 @@ def _table(listing: Listing, schema: Schema) -> str:
     lines = [f"[{header}]", _assignment("type", type_name)]
     for parameter in schema.settable.values():
         if parameter.required:
-            value = _placeholder(parameter.type)
+            value = _EXAMPLES.get(parameter.name, _placeholder(parameter.type))
             lines.append(f"{_assignment(parameter.name, value)}  # {parameter.text}: required, set it")
             continue
         default = _default(parameter, schema)
@@ -193,6 +195,8 @@ def _placeholder(annotation: Any) -> Any:
 def _class_placeholder(base: type, arguments: tuple[Any, ...]) -> Any:
     if issubclass(base, Enum):
         return enum_text(next(iter(base)))
+    if issubclass(base, list) and arguments:
+        return [_placeholder(arguments[0])]
     if issubclass(base, (tuple, set, frozenset)):
         return [_placeholder(item) for item in arguments if item is not Ellipsis]
     return next((value for type_, value in _PLACEHOLDERS if issubclass(base, type_)), "...")

@@ -6,9 +6,12 @@ import json
 import tomllib
 
 import pytest
+import tomli_w
 
+import pipeline
 from pipeline.api.kinds import Kind
-from tiny_runs import call
+from pipeline.registry.registry import Registry
+from tiny_runs import TINY, call
 
 
 @pytest.fixture
@@ -98,3 +101,27 @@ def test_a_name_that_two_packages_have_must_be_qualified(broken_package):
     assert "the name is taken twice: write acme-vision/mlp" in call("components", "model").stdout
     assert call("components", "model", "mlp").exit_code == 2
     assert call("components", "model", "acme-vision/mlp").exit_code == 0
+
+
+def built_in():
+    """Those that a config can name."""
+    registry = Registry.discover()
+    listings = [one for one in registry.listing() if one.distribution == "pipeline-ddp"]
+    return [one for one in listings if not registry.describe(one.kind, one.qualified).refused]
+
+
+@pytest.mark.parametrize("one", built_in(), ids=lambda one: f"{one.kind}-{one.name}")
+def test_the_table_of_every_built_in_validates_where_it_is_pasted(one, tmp_path):
+    text = call("components", one.kind, one.name).stdout
+    table = text[text.rindex("\n[") + 1 :]
+    section = table[1:].partition("]")[0].split(".")
+    rest = tomllib.loads(TINY)
+    if one.kind is Kind.DATASET:
+        del rest["dataset"]["train"]
+    else:
+        rest.pop(section[0], None)
+    if one.kind is Kind.METRIC:  # else the monitored one is gone
+        del rest["hooks"]["checkpoint"]["monitor"]
+    config = tmp_path / "pasted.toml"
+    config.write_text(f"{tomli_w.dumps(rest)}\n{table}")
+    assert pipeline.load_config(config).plan is not None
