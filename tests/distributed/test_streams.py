@@ -174,10 +174,25 @@ def test_epochs_reach_the_dataset(command, tmp_path):
         assert told == [0, *["read"] * 6, 1, *["read"] * 6]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_no_sample_draws_what_another_drew(command, tmp_path, workers):
+    """SMP-05, SMP-06: over ranks, workers and epochs, for torch, numpy and random; and again the same."""
+    drawn = []
+    for name in ("first", "second"):
+        folder = tmp_path / name
+        (folder / "reads").mkdir(parents=True)
+        train = {"length": 20, "reads": str(folder / "reads")}
+        trained(command, config_of(folder, train=train, loader={"workers": workers}), 2)
+        drawn.append(sorted((row["read"], *row["drawn"]) for row in lines_of(folder / "reads")))
+    assert drawn[0] == drawn[1]
+    for library in (1, 2, 3):
+        assert len({row[library] for row in drawn[0]}) == len(drawn[0]) == 40
+
+
 STEPS = [4, 6, 1, 7, 2, 3, 5, 8, 9, 10, 11]  # of 12: the middle of an epoch first, then its end
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, 3])
 @pytest.mark.parametrize("resumable", [True, False], ids=["state", "no state"])
 def test_killed_and_resumed_equals_never_killed(command, tmp_path, count, resumable, workers):
     """REQ-01: with draws in every sample; where shards have a state, none is read again."""
@@ -234,6 +249,9 @@ def test_another_number_of_ranks_resumes_at_an_epochs_end_alone(command, tmp_pat
     assert job.wait() == [1, 1, 1]
     text = job.output(0) + job.output(1) + job.output(2)
     assert "in the middle of an epoch" in text and "an epoch's end" in text, text
+    job = command(2, ["run", longer, "--resume", only_run(runs), "--set", "loader.workers=2"])
+    assert job.wait() == [1, 1]
+    assert "as many ranks and loader.workers as before" in job.output(0) + job.output(1)
     job = command(2, ["run", longer, "--resume", only_run(runs), "--set", "train.steps=12"])
     assert job.wait() == [0, 0], job.report()
     for path in (tmp_path / "reads").iterdir():
