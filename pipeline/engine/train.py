@@ -88,6 +88,7 @@ def train(experiment: Experiment, setting: Setting, start: Start) -> Result:
         setting.say("no [hooks.checkpoint]: checkpoints are written only on a signal or a hook's request")
     checkpointing = Checkpointing(assembly, hooks, state, setting.group, setting.world)
     _begin(checkpointing, start, setting.say)
+    del start  # nobody else holds it: as large as all of the run's state, and needed no more
     with _opened(setting.folder, setting.world) as write_row:
         loop = _loop(checkpointing, setting, write_row)
         try:

@@ -218,3 +218,13 @@ def test_what_hooks_logged_outlives_a_change_of_ranks(command, tmp_path, world_s
     job, folder = ran(command, tmp_path, config, statuses=[0] * world_size, options=["--resume"])
     assert "from step-000005" in job.stderr(0), job.report()
     assert [row["journal/rank"] for row in rows_of(folder) if "journal/rank" in row][:2] == [0.5, mean]
+
+
+def test_a_checkpoint_does_not_stay_in_memory_after_the_resume(command, tmp_path):
+    """What was read is as large as the run's state; no rank holds it beside the state itself."""
+    config = configured(tmp_path, hooks={"memory_witness": {}, "checkpoint": {"every": "1 epoch"}})
+    ran(command, tmp_path, config)
+    _, folder = ran(command, tmp_path, config, options=["--resume", "--set", "train.epochs=4"])
+    for rank in (0, 1):
+        lines = (folder / f"held-{rank}.txt").read_text().splitlines()
+        assert lines == [f"{step} []" for step in range(1, 21)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import re
 import resource
@@ -14,6 +15,7 @@ import torch
 from torch import nn
 
 from pipeline import Hook, Metric, register
+from pipeline.engine.checkpoint import Checkpoint
 from pipeline.runs import store
 
 _STEP = re.compile(r"step-(\d+)")
@@ -231,3 +233,15 @@ if os.environ.get("RANK") == "1" and os.environ.get("BLIND"):
     _real_is_dir, _real_exists = Path.is_dir, Path.exists
     Path.is_dir = lambda self: "checkpoints" not in str(self) and _real_is_dir(self)
     Path.exists = lambda self, **_: "checkpoints" not in str(self) and _real_exists(self)
+
+
+@register("hook", "memory_witness")
+class MemoryWitness(Hook):
+    """Says which checkpoints this process still holds in memory as they were read."""
+
+    ranks = "all"
+
+    def on_step_end(self, run):
+        held = [one.name for one in gc.get_objects() if isinstance(one, Checkpoint)]
+        with (run.folder / f"held-{run.world.rank}.txt").open("a") as file:
+            file.write(f"{run.step} {held}\n")
