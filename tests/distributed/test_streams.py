@@ -196,7 +196,9 @@ STEPS = [4, 6, 1, 7, 2, 3, 5, 8, 9, 10, 11]  # of 12: the middle of an epoch fir
 @pytest.mark.parametrize("resumable", [True, False], ids=["state", "no state"])
 def test_killed_and_resumed_equals_never_killed(command, tmp_path, count, resumable, workers):
     """REQ-01: with draws in every sample; where shards have a state, none is read again."""
-    train = {"length": 37, "split": "blocks", "noise": 0.3, "resumable": resumable}
+    split = "strides" if workers else "blocks"  # where all shards last, their turn matters
+    length = 61 if workers else 37
+    train = {"length": length, "split": split, "noise": 0.3, "resumable": resumable}
     changes = {
         "train__global_batch_size": 8,
         "train__max_microbatch_size": 3,
