@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import FrameType
 from typing import Any
+
+_ONE_REQUEST = 1.0
+"""Seconds in which signals are one request: Slurm signals the ranks, and the launcher, which passes it on."""
 
 STOPPED = 75
 """Exit status of a run that a signal stopped and that can be resumed (EX_TEMPFAIL)."""
@@ -46,6 +50,8 @@ class Signals:
     received: int | None = None
     """The first signal that came while the loop was running."""
     phase: Phase = Phase.STARTING
+    _first: float = 0.0
+    """When it came, by the monotonic clock."""
     _previous: dict[int, Any] = field(default_factory=dict)
 
     @contextmanager
@@ -78,7 +84,8 @@ class Signals:
             return
         if self.received is None:
             self.received = number
-        elif self.phase is Phase.TRAINING:
+            self._first = time.monotonic()
+        elif self.phase is Phase.TRAINING and time.monotonic() - self._first > _ONE_REQUEST:
             os._exit(STOPPED)
 
 

@@ -139,10 +139,23 @@ def test_a_second_signal_ends_every_process_at_once(command, tmp_path):
     job = command(2, ["run", config, "--runs-dir", tmp_path / "runs"])
     begun(job)
     job.kill(1, signal.SIGTERM)
-    time.sleep(0.3)
+    time.sleep(1.2)
     job.kill(1, signal.SIGTERM)
     deadline = time.monotonic() + 20
     while 1 not in job.statuses():
         assert time.monotonic() < deadline
         time.sleep(0.02)
     assert job.statuses()[1] == 75
+
+
+def test_one_request_delivered_twice_is_one(command, tmp_path):
+    """Slurm signals the ranks and the launcher, which passes it on: the checkpoint is still written."""
+    config = write_config(tmp_path, train__epochs=8, hooks={"slow": {"seconds": 0.3}})
+    job = command(2, ["run", config, "--runs-dir", tmp_path / "runs"])
+    begun(job)
+    for _ in range(2):
+        for rank in (0, 1):
+            job.kill(rank, signal.SIGTERM)
+        time.sleep(0.1)
+    assert job.wait(timeout=30) == [75, 75], job.report()
+    assert list(only_run(tmp_path / "runs").glob("checkpoints/step-*"))
