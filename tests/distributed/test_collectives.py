@@ -41,8 +41,9 @@ def test_one_collective_a_report_whatever_the_number_of_metrics(command, tmp_pat
     by_step = {row["step"]: row["calls"] for row in rows}
     report = {"all_gather": 2}  # a row and an evaluation, at the ends of both epochs
     wishes = {"all_gather": 1}  # of the report's step, agreed on after the hook has counted
+    start = {"all_gather": 1}  # what hooks ask for before the first step, agreed on once a run
     # The first step is where the ranks agree whether the objective counts its own weights.
-    assert by_step == {1: {"broadcast_object_list": 1}} | {
+    assert by_step == {0: start, 1: {"broadcast_object_list": 1}} | {
         step: {} if step % 5 else report for step in range(2, 11)
     } | {6: wishes}
 

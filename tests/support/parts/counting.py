@@ -26,7 +26,10 @@ COLLECTIVES = (
 
 @register("hook", "counting")
 class Counting(Hook):
-    """Writes {"step": .., "calls": {name: number}} after every step; a call inside another is not counted."""
+    """Writes {"step": .., "calls": {name: number}} after every step.
+
+    What comes before the first is step 0. A call inside another is not counted.
+    """
 
     ranks = "all"
 
@@ -52,7 +55,14 @@ class Counting(Hook):
 
         return call
 
+    def on_epoch_start(self, run):
+        if run.step == 0:
+            self.write(run)
+
     def on_step_end(self, run):
+        self.write(run)
+
+    def write(self, run):
         if run.world.rank == 0:
             with (run.folder / "collectives.jsonl").open("a") as file:
                 file.write(json.dumps({"step": run.step, "calls": self.calls}) + "\n")
