@@ -19,6 +19,7 @@ _COMMANDS = {
     "new": "Make a package of components to start from.",
     "diff": "Show what was different between two runs or configs.",
     "runs": "List the runs.",
+    "report": "Write a page of curves, differences and lineage.",
     "sweep": "Run every combination of some values.",
 }
 

@@ -51,7 +51,8 @@ def command(
         elif as_csv:
             print_csv(*runs_table(rows, for_people=False))
         elif tree and rows:
-            from pipeline.cli.tree import draw, forest
+            from pipeline.cli.lineage import forest
+            from pipeline.cli.tree import draw
 
             draw(forest(rows))
         elif rows:
