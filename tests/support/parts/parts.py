@@ -300,17 +300,19 @@ class Thrower(Hook):
 
 @register("hook", "slow")
 class Slow(Hook):
-    """Makes every step take a while, and says that it has begun."""
+    """Makes every step, or only one, take a while, and says that it has begun."""
 
     ranks = "all"
 
-    def __init__(self, seconds: float = 0.05) -> None:
+    def __init__(self, seconds: float = 0.05, only: int | None = None) -> None:
         self.seconds = seconds
+        self.only = only
 
     def on_step_end(self, run):
         if run.step == 1 and run.world.rank == 0:
             print("first step done", file=sys.stderr, flush=True)
-        time.sleep(self.seconds)
+        if self.only in (None, run.step):
+            time.sleep(self.seconds)
 
 
 @register("hook", "asker")

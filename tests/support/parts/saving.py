@@ -58,6 +58,34 @@ class SlowDisk(Hook):
         return {}
 
 
+@register("hook", "held_disk")
+class HeldDisk(Hook):
+    """Holds the writing of checkpoints until the file ``go`` lies in the run's folder.
+
+    The file ``writing`` has the step of the one that is held; ``go`` comes by itself after a step, if asked.
+    """
+
+    def __init__(self, go_after: int | None = None) -> None:
+        self.go_after = go_after
+
+    def on_run_start(self, run):
+        real = store.write_hashed
+        writing, go = run.folder / "writing", run.folder / "go"
+
+        def write(path, content):
+            if not go.exists():
+                writing.write_text(str(_step_of(path)))
+            while not go.exists():
+                time.sleep(0.002)
+            return real(path, content)
+
+        store.write_hashed = write
+
+    def on_step_end(self, run):
+        if run.step == self.go_after:
+            (run.folder / "go").touch()
+
+
 @register("hook", "broken_disk")
 class BrokenDisk(Hook):
     """The disk refuses the checkpoint of one step."""

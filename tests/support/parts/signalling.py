@@ -1,0 +1,84 @@
+"""Processes that signal themselves at a chosen moment of the run.
+
+The variable SIGNAL says when, who and what: "MOMENT RANK NUMBER", where the rank may be "all". So the
+config is the same with and without it, and a stopped run can be resumed by the same command.
+"""
+
+from __future__ import annotations
+
+import os
+
+from parts import Net, Points
+from pipeline import Hook, register
+from pipeline.runs import store
+
+
+class Once:
+    """This process's signal, if it is to have one; it comes once."""
+
+    def __init__(self) -> None:
+        moment, rank, number = os.environ.get("SIGNAL", "never all 15").split()
+        self.moment = moment if rank in ("all", os.environ.get("RANK")) else "never"
+        self.number = int(number)
+
+    def at(self, moment: str) -> None:
+        if moment == self.moment:
+            self.moment = "never"
+            os.kill(os.getpid(), self.number)
+
+
+SIGNAL = Once()
+
+
+@register("model", "signalling")
+class SignallingNet(Net):
+    """At the moment "start", when it is built."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        SIGNAL.at("start")
+
+
+@register("dataset", "signalling")
+class SignallingPoints(Points):
+    """At the moments "sample" and "evaluation", in the middle of a step or an evaluation."""
+
+    def __init__(self, length: int, moment: str) -> None:
+        super().__init__(length)
+        self.moment = moment
+        self.reads = 0
+
+    def __getitem__(self, index: int):
+        self.reads += 1
+        if self.reads == 14:  # each rank reads 4 of a step's 8 samples: in its step 4
+            SIGNAL.at(self.moment)
+        return super().__getitem__(index)
+
+
+@register("hook", "signalling")
+class Signalling(Hook):
+    """At the moments "step" (after step 4), "snapshot" (of step 3) and "write" (of its checkpoint)."""
+
+    ranks = "all"
+
+    def __init__(self) -> None:
+        self.step = 0
+
+    def on_run_start(self, run):
+        real = store.write_hashed
+
+        def write(path, content):
+            SIGNAL.at("write")
+            return real(path, content)
+
+        store.write_hashed = write
+
+    def on_step_end(self, run):
+        self.step = run.step
+        if self.step == 4:
+            SIGNAL.at("step")
+
+    def state_dict(self):
+        if self.step == 3:
+            SIGNAL.at("snapshot")
+        return {}
