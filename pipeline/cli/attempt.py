@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,11 +23,13 @@ from pipeline.engine.checkpoint import Checkpoint, read_checkpoint
 from pipeline.engine.experiment import Experiment
 from pipeline.engine.failure import Failure
 from pipeline.engine.group import Group
+from pipeline.engine.orphan import Launcher, watched_launcher
 from pipeline.engine.position import Position
 from pipeline.engine.signals import EarlyStop, Signals, signal_name
 from pipeline.engine.train import Result, Setting, Start, train
 from pipeline.engine.world import World, choose_threads, torch_switches
 from pipeline.runs.layout import RunFolder
+from pipeline.runs.liveness import beating
 from pipeline.runs.record import Status
 
 Say = Callable[[str], None]
@@ -100,6 +103,8 @@ def _run(
     position = Position()
     background = Background()
     blame = partial(blamed, experiment.parts(), world, position, signals=signals, hidden=hidden)
+    at = partial(joined, position=position, parts=experiment.parts(), log=log)
+    join = partial(at, experiment.distributed, world, store, signals)
 
     def record(failure: Failure) -> None:
         finish(folder, "failed", steps=failure.step, failure=failure)
@@ -112,14 +117,16 @@ def _run(
 
     try:
         with (
+            _alive(folder, world, signals, log) as launcher,
             blame(watch=None),  # the joining itself may fail
-            joined(experiment.distributed, world, store, signals, record, end_saving) as ranks,
+            join(record, end_saving) as ranks,
             blame(watch=ranks.watch),
         ):
             setting = Setting(folder, world, ranks.group, ranks.stop, signals, position, background, log)
             result = train(experiment, setting, _start(decision, world, ranks.group))
-            if result.stopped_by_signal and world.is_main and meeting.memory is not None:
-                meeting.memory.stopped(Agent.of_this_process())
+            memory = meeting.memory if world.is_main and not launcher.is_gone else None
+            if result.stopped_by_signal and memory is not None:
+                memory.stopped(Agent.of_this_process())
     except EarlyStop as stop:
         if world.is_main:
             finish(folder, "stopped", reason=f"{signal_name(stop.number)} before the first step")
@@ -133,6 +140,18 @@ def _run(
         status: Status = "stopped" if result.stopped_by_signal else "completed"
         finish(folder, status, reason=result.reason, steps=result.step, metrics=result.metrics)
     return result
+
+
+@contextmanager
+def _alive(folder: RunFolder, world: World, signals: Signals, log: Say) -> Iterator[Launcher]:
+    """Inside, readers on other hosts see that the run goes on, and the launcher's death stops it."""
+
+    def stop() -> None:
+        log("the launcher is gone: stopping after a checkpoint")
+        signals.ask()
+
+    with watched_launcher(stop) as launcher, beating(folder) if world.is_main else nullcontext():
+        yield launcher
 
 
 def _start(decision: Decision, world: World, group: Group) -> Start:

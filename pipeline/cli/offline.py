@@ -155,7 +155,16 @@ def at_work(
     signals = Signals()  # not installed: there is nothing to save, and the default handlers end the work
     with (
         torch_switches(threads=threads, deterministic=plan.train.deterministic),
-        joined(plan.distributed, world, store, signals, _unrecorded) as ranks,
+        joined(
+            plan.distributed,
+            world,
+            store,
+            signals,
+            _unrecorded,
+            position=position,
+            parts=experiment.parts(),
+            log=say if world.is_main else lambda line: None,
+        ) as ranks,
         blamed(experiment.parts(), world, position, ranks.watch, signals, subject.loaded.config.hidden),
         redirect_stdout(sys.stderr),  # standard output is for the result, whatever components print
     ):

@@ -15,9 +15,10 @@ from pipeline.api.settings import DistributedSettings
 from pipeline.cli.output import FAILED, say
 from pipeline.config.hiding import mask
 from pipeline.engine.experiment import Part
-from pipeline.engine.failure import Failure
-from pipeline.engine.group import Alone, Group, ProcessGroup, another_connection, await_ranks
+from pipeline.engine.failure import Failure, is_aftermath
+from pipeline.engine.group import Alone, Group, ProcessGroup, another_connection, await_ranks, serve_store
 from pipeline.engine.position import Position
+from pipeline.engine.pulse import LOST, Pulse, Sign
 from pipeline.engine.signals import EarlyStop, Phase, Signals
 from pipeline.engine.stop import StopAgreement, StopAlone
 from pipeline.engine.watch import Watch
@@ -55,6 +56,10 @@ def joined(
     signals: Signals,
     record: Callable[[Failure], None],
     before_end: Callable[[], None] = lambda: None,
+    *,
+    position: Position,
+    parts: Iterable[Part],
+    log: Callable[[str], None],
 ) -> Iterator[Ranks]:
     """The process group and the side channel, while the work goes on; left together if all went well.
 
@@ -62,18 +67,40 @@ def joined(
         store: the launcher's; None where there is one process.
         record: called on rank 0 with another rank's failure, before this process is ended.
         before_end: called after that, when the failed rank waits no more for its record.
+        position: where this rank is, for the others to know.
+        log: writes to this rank's log, and on rank 0 for people.
     """
     if store is None:
         yield Ranks(Alone(), StopAlone(signals), None)
         return
-    listening, speaking = (another_connection(store, settings.timeout) for _ in range(2))
-    watch = Watch(listening, speaking, world, signals, record, before_end)
+    side = serve_store(store, world, settings.timeout)
+    listening, speaking = (another_connection(side, settings.timeout) for _ in range(2))
+    parts = tuple(parts)
+
+    def lost(sign: Sign, how: str) -> None:
+        watch.report_lost(Failure.of_lost(sign, how, position, parts))
+
+    def main_is_lost() -> None:
+        sign = pulse.last_sign_of(0)
+        if sign is not None:
+            watch.end_without_main(Failure.of_lost(sign, LOST, position, parts))
+        os._exit(FAILED)
+
+    watch = Watch(listening, speaking, world, signals, record, before_end, _show, main_is_lost, side)
+    keys = {part.key for part in parts}
+    telling = another_connection(store, settings.timeout)
+    pulse = Pulse(telling, world, position, keys, settings.timeout, log, lost)
     # Nobody is waited for in the group's own rendezvous, where a signal would not be heard.
     await_ranks(store, "joining the group", world.rank, world.world_size, settings.prepare_timeout)
     group = ProcessGroup(world, settings, store)
     yield Ranks(group, watch.stop, watch)
     watch.close(group.barrier)
+    pulse.close()
     group.close()
+
+
+def _show(failure: Failure) -> None:
+    say(f"error: {failure}")
 
 
 @contextmanager
@@ -99,6 +126,8 @@ def blamed(
         raise
     except BaseException as error:
         signals.phase = Phase.ENDING  # the launcher may end this rank now, which is to speak first
+        if watch is not None and is_aftermath(error):
+            watch.await_cause()
         failure = _masked(Failure.of(error, world, position, parts), hidden)
         first = watch.report(failure) if watch else True
         raise RunFailedError(failure, first=first) from error

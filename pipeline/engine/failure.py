@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -9,9 +10,12 @@ from typing import Any
 
 from pipeline.engine.experiment import Part
 from pipeline.engine.position import Position
+from pipeline.engine.pulse import Sign
 from pipeline.engine.step_module import StepModule
 from pipeline.engine.world import World
 from pipeline.errors import PipelineError
+
+_BROKEN = re.compile(r"gloo|NCCL|TCPStore|[Cc]onnection (closed|reset|refused)|[Bb]roken pipe")
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,24 @@ class Failure:
         )
 
     @classmethod
+    def of_lost(cls, sign: Sign, how: str, position: Position, parts: Iterable[Part]) -> Failure:
+        """Describe in its place a rank that can say nothing more; ours is the newer position."""
+        part = {part.key: part for part in parts}.get(sign.phase)
+        return cls(
+            rank=sign.rank,
+            host=sign.host,
+            step=max(sign.step, position.step),
+            epoch=max(sign.epoch, position.epoch),
+            component=part.key if part else "",
+            place=part.place if part else "",
+            activity=str(part) if part else sign.phase,
+            type="RankLost",
+            message=f"{how}; if nobody killed it, look for the system's out-of-memory killer (dmesg)",
+            traceback="",
+            explained=True,
+        )
+
+    @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Failure:
         return cls(**{name: data[name] for name in cls.__dataclass_fields__})
 
@@ -69,6 +91,11 @@ class Failure:
             f"{head}rank {self.rank} on {self.host} failed in {self.activity}, "
             f"epoch {self.epoch}, after step {self.step}: {what}"
         )
+
+
+def is_aftermath(error: BaseException) -> bool:
+    """Whether a collective has failed for the sake of another rank, which may be the one to blame."""
+    return isinstance(error, RuntimeError) and bool(_BROKEN.search(_text(error)))
 
 
 def _blamed(error: BaseException, phase: str, parts: Iterable[Part]) -> Part | None:

@@ -7,6 +7,8 @@ ever wait for.
 from __future__ import annotations
 
 import gc
+import os
+import socket
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -15,7 +17,7 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import PrefixStore, Store, rendezvous  # type: ignore[attr-defined]
+from torch.distributed import PrefixStore, Store, TCPStore, rendezvous  # type: ignore[attr-defined]
 
 from pipeline.api.duration import format_duration
 from pipeline.api.settings import DistributedSettings
@@ -224,3 +226,25 @@ def another_connection(store: Store, timeout: timedelta) -> Store:
         return connection
     prefixed: Store = PrefixStore(f"attempt-{store.get(_ATTEMPT).decode()}", connection)
     return prefixed
+
+
+def serve_store(store: Store, world: World, timeout: timedelta) -> Store:
+    """A store that rank 0 serves, for what must go on when the launcher and its store are gone."""
+    if world.is_main:
+        served = TCPStore("localhost", 0, is_master=True, wait_for_workers=False, timeout=timeout)
+        store.set("served", f"{_address_for_others()} {served.port}")
+        return served
+    while not store.check(["served"]):  # a blocking wait would keep signals from being handled
+        time.sleep(_POLL)
+    host, port = store.get("served").decode().split()
+    return TCPStore(host, int(port), is_master=False, wait_for_workers=False, timeout=timeout)
+
+
+def _address_for_others() -> str:
+    """This host's address on its way to the launcher's; if that is here, the launcher's own name."""
+    launcher = os.environ["MASTER_ADDR"]
+    family, kind, protocol, _, address = socket.getaddrinfo(launcher, 9, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.connect(address)  # sends nothing
+        own = str(probe.getsockname()[0])
+    return launcher if own.startswith("127.") or own == "::1" else own

@@ -96,6 +96,7 @@ class HookBus:
     def agree(self, group: Group) -> Requests:
         """What hooks of any rank have asked for; all ranks call it together."""
         self._called.clear()
+        self.on_phase("agreeing on what hooks ask for")
         agreed = Requests()
         mine = Requests(self.now.stop, self.now.checkpoint)
         mine.merge(self.later)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _SAVED = ("epoch", "step", "step_in_epoch", "epoch_ended", "samples_seen")
 
@@ -24,9 +25,12 @@ class Position:
     """Training samples consumed by all ranks since the run began."""
     phase: str = "start"
     """The key of the component at work (``model``, ``hooks.ema``), or the engine's own activity."""
+    entered: float = field(default_factory=time.time)
+    """When the phase was set, in seconds since 1970: another thread sees by it whether this one moves."""
 
     def set_phase(self, phase: str) -> None:
         self.phase = phase
+        self.entered = time.time()
 
     @property
     def epochs_done(self) -> int:

@@ -76,6 +76,13 @@ class Signals:
             signal.signal(number, handler)
         self._previous.clear()
 
+    def ask(self) -> None:
+        """Stop as SIGTERM would; called in a thread, for a reason that is no signal."""
+        if self.phase is Phase.STARTING:
+            os.kill(os.getpid(), signal.SIGTERM)
+        elif self.received is None:
+            self.received = signal.SIGTERM
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.phase is Phase.STARTING:
             self.received = number  # foreign code may swallow the exception: then the first step sees it

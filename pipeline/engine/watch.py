@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _FOREVER = timedelta(days=365)
 _ANSWER_TIMEOUT = timedelta(seconds=20)
+_CAUSE_TIMEOUT = 4.0  # seconds; some signs of life, by which a lost rank is found
+_LEAVE_TIMEOUT = timedelta(seconds=3)
 _RECORD_TIMEOUT = timedelta(seconds=5)
 _REPORT_TIMEOUT = 10.0  # seconds; the first rank to fail may be killed before its word is out
 
@@ -38,6 +40,9 @@ class Watch:
         speak: another connection, for what this rank has to say.
         record: called on rank 0 with another rank's failure, before this process is ended.
         before_end: called after that, for what must not be cut off.
+        show: reports a failure to people, for a rank that cannot.
+        main_is_lost: called in a thread when the connection to rank 0 breaks.
+        served: what rank 0 serves the store with, which lives as long as this object.
     """
 
     def __init__(
@@ -48,13 +53,21 @@ class Watch:
         signals: Signals,
         record: Callable[[Failure], None],
         before_end: Callable[[], None],
+        show: Callable[[Failure], None],
+        main_is_lost: Callable[[], None],
+        served: Store,
     ) -> None:
+        self._served = served
         self._store = store
         self._speak = speak
         self._world = world
         self._record = record
         self._before_end = before_end
+        self._show = show
+        self._closing = False
+        self._telling = threading.Lock()
         self.stop = StopTogether(signals, lambda: self._publish({"event": "stop"}))
+        self._main_is_lost = main_is_lost
         self._thread = threading.Thread(target=self._listen, name="watch", daemon=True)
         self._thread.start()
 
@@ -65,33 +78,67 @@ class Watch:
             True: this is the first failure of the run, the one to be shown. Where it is not, the
             process is ended in here, for the sake of the first one's record.
         """
-        mine = json.dumps({"event": "failure", **failure.as_dict()})
-        first = self._speak.compare_set("failure", "", mine).decode()
-        if first != mine:
-            # This process ends there, when rank 0 has recorded the first failure.
-            self._thread.join(_REPORT_TIMEOUT)
-            return False
-        self._publish({"event": "failure"})
-        if not self._world.is_main:
-            try:
+        try:
+            if not self._is_first(failure):
+                # This process ends there, when rank 0 has recorded the first failure.
+                self._thread.join(_REPORT_TIMEOUT)
+                return False
+            self._publish({"event": "failure"})
+            if not self._world.is_main:
                 self._speak.wait(["recorded"], _RECORD_TIMEOUT)
-            except RuntimeError:  # rank 0 may be gone itself; the report on standard error still comes
-                print("rank 0 did not record this failure", file=sys.stderr)  # noqa: T201
+        except RuntimeError:  # rank 0 may be gone itself; the report on standard error still comes
+            print("rank 0 did not record this failure", file=sys.stderr)  # noqa: T201
+        self._leave()
         return True
+
+    def await_cause(self) -> None:
+        """After a broken connection give the other end's own word time to come; it ends this process."""
+        self._thread.join(_CAUSE_TIMEOUT)
+
+    def report_lost(self, failure: Failure) -> None:
+        """Tell of a rank that cannot speak any more; called in a thread, and ends every process."""
+        if failure.rank == 0:
+            self.end_without_main(failure)
+        with self._telling:
+            if self._is_first(failure):
+                self._show(failure)
+                self._publish({"event": "failure"})
+        self._thread.join()
+
+    def end_without_main(self, failure: Failure) -> None:
+        """End this process, since rank 0 and its store are gone; rank 1 says so, and records it."""
+        with self._telling:
+            if self._closing:
+                return
+            if self._world.rank == 1:
+                self._show(failure)
+                self._record(failure)
+            self._end()
 
     def close(self, barrier: Callable[[], None]) -> None:
         """End the threads of all ranks together, in good order."""
         barrier()  # nobody has anything left to say
+        self._closing = True
         if self._world.is_main:
             self._publish({"event": "end"})
         self._thread.join()
-        barrier()  # the store may be served by rank 0, which leaves last of all
+        barrier()  # rank 0 serves the store, and leaves last of all
+
+    def _is_first(self, failure: Failure) -> bool:
+        mine = json.dumps({"event": "failure", **failure.as_dict()})
+        return bool(self._speak.compare_set("failure", "", mine).decode() == mine)
 
     def _publish(self, event: dict[str, str]) -> None:
         number = self._speak.add("events", 1) - 1
         self._speak.set(f"event/{number}", json.dumps(event))
 
     def _listen(self) -> None:
+        try:
+            self._follow_events()
+        except RuntimeError:
+            self._main_is_lost()
+
+    def _follow_events(self) -> None:
         number = 0
         while True:
             self._store.wait([f"event/{number}"], _FOREVER)
@@ -126,6 +173,19 @@ class Watch:
             self._record(failure)
             self._store.set("recorded", "yes")
             self._before_end()
+        self._leave()
+        self._end()
+
+    def _leave(self) -> None:
+        """Let the others hear of the failure before rank 0 takes the store with it."""
+        try:
+            self._speak.set(f"left/{self._world.rank}", "yes")
+            if self._world.is_main:
+                self._speak.wait([f"left/{rank}" for rank in range(self._world.world_size)], _LEAVE_TIMEOUT)
+        except RuntimeError:  # some rank is gone, or hangs
+            return
+
+    def _end(self) -> None:
         for child in multiprocessing.active_children():  # a loader's workers would outlive os._exit
             child.kill()
         sys.stderr.flush()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pipeline.runs.layout import RunFolder
@@ -21,7 +24,7 @@ def status_now(folder: RunFolder, record: Record) -> Status:
     """The recorded status, or ``interrupted`` where it says running and the process is gone.
 
     On this host the process itself is looked for. Of another host's run only the age of its files
-    is known, so a run there keeps ``beat`` in time.
+    is known, so a run is ``beating``.
     """
     if record.status != "running":
         return record.status
@@ -36,13 +39,20 @@ def is_running(folder: RunFolder, host: str, pid: int, process_started: int | No
     return time.time() - last_sign(folder) < SILENCE
 
 
-def beat(folder: RunFolder) -> None:
-    """A sign of life for readers on other hosts; due more often than every ``SILENCE`` seconds.
+@contextmanager
+def beating(folder: RunFolder, interval: float = SILENCE / 10) -> Iterator[None]:
+    """Inside, give readers on other hosts a sign of life every ``interval`` seconds, by the record's time."""
+    ended = threading.Event()
 
-    Raises:
-        OSError: if the record is gone or not ours.
-    """
-    os.utime(folder.record)
+    def beat() -> None:
+        while not ended.wait(interval):
+            os.utime(folder.record)
+
+    threading.Thread(target=beat, name="beating", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def last_sign(folder: RunFolder) -> float:

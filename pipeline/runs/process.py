@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 
@@ -22,6 +23,16 @@ def this_process() -> Process:
     """The process that asks."""
     pid = os.getpid()
     return Process(socket.gethostname(), pid, start_ticks(pid))
+
+
+@cache
+def process_table() -> str:
+    """Names what process numbers count in: containers of one host name may have tables of their own."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return socket.gethostname()
 
 
 def start_ticks(pid: int) -> int | None:
@@ -44,6 +55,12 @@ def is_alive(pid: int, started: int | None = None) -> bool:
     if fields is None:
         return True
     return fields[0] not in "ZX" and started in (None, int(fields[19]))
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether process ``pid`` of this host is stopped, as by SIGSTOP or a debugger."""
+    fields = _stat_fields(pid)
+    return fields is not None and fields[0] in "Tt"
 
 
 def _stat_fields(pid: int) -> list[str] | None:

@@ -19,6 +19,13 @@ def fails(command, tmp_path, config, world_size=2):
     return job
 
 
+def until(condition, job):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, job.report()
+        time.sleep(0.01)
+
+
 def everything(job, world_size=2):
     return "".join(job.stderr(rank) for rank in range(world_size))
 
@@ -59,17 +66,6 @@ def test_a_sample_that_cannot_be_read_on_one_rank(command, tmp_path, workers):
     failure = record_of(only_run(tmp_path / "runs"))["failure"]
     assert (failure["rank"], failure["type"], failure["component"]) == (1, "IndexError", "dataset.train")
     assert failure["step"] == 1
-
-
-def test_a_rank_that_is_killed_ends_the_others(command, tmp_path):
-    """HNG-06: no report can come from it; the others do not wait for the timeout."""
-    config = write_config(tmp_path, train__epochs=1000, hooks={"slow": {}})
-    job = command(2, ["run", config, "--runs-dir", tmp_path / "runs"], end_together=False)
-    while "first step done" not in job.stderr(0):
-        time.sleep(0.01)
-    job.kill(1)
-    assert job.wait(timeout=PROMPTLY)[0] == 1, job.report()
-    assert record_of(only_run(tmp_path / "runs"))["status"] == "failed"
 
 
 def test_torchruns_own_table_has_the_error(torchrun, tmp_path):
@@ -115,7 +111,6 @@ def test_a_rank_that_died_does_not_keep_the_others_from_stopping(command, tmp_pa
     """HNG-06: the launcher asks the others to stop, and the dead one cannot agree."""
     config = write_config(tmp_path, train__epochs=1000, hooks={"slow": {"seconds": 0.3}})
     job = command(2, ["run", config, "--runs-dir", tmp_path / "runs"])
-    while "first step done" not in job.stderr(0):
-        time.sleep(0.01)
+    until(lambda: "first step done" in job.stderr(0), job)
     job.kill(1)
     assert job.wait(timeout=PROMPTLY)[0] == 1, job.report()

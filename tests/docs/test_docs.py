@@ -32,6 +32,7 @@ PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CHANG
 COMPONENTS = ROOT / "docs" / "components.md"
 CONFIG = ROOT / "docs" / "config.md"
 PROMISES = ROOT / "docs" / "promises.md"
+RELIABILITY = ROOT / "docs" / "reliability.md"
 
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<note>[^\n]*?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
@@ -217,6 +218,17 @@ def test_every_promise_names_its_tests():
         assert re.search(r"`tests/[\w/.]+::\w+`", text), title
         for part in ("**Means.**", "**Kept by.**", "**Limits.**", "**Check it.**", "**Held by.**"):
             assert part in text, f"{title}: {part}"
+
+
+def test_every_fault_names_its_test_and_its_tries():
+    rows = [line for line in RELIABILITY.read_text().splitlines() if line.startswith("| ")]
+    faults = [row for row in rows if not row.startswith(("| fault |", "|---"))]
+    assert faults
+    for row in faults:
+        fault, happens, test, tries = (cell.strip() for cell in row.strip("|").split(" | "))
+        assert fault and happens, row
+        assert re.fullmatch(r"`tests/[\w/.]+::\w+`(, `tests/[\w/.]+::\w+`)*", test), row
+        assert re.fullmatch(r"\d+(, \d+)?", tries), row
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.runs.layout import RunFolder
-from pipeline.runs.liveness import SILENCE, beat, duration, status_now
-from pipeline.runs.process import is_alive, start_ticks
+from pipeline.runs.liveness import SILENCE, beating, duration, status_now
+from pipeline.runs.process import is_alive, is_stopped, process_table, start_ticks
 from pipeline.runs.record import Attempt, Record, write
 
 MakeRecord = Callable[..., Record]
@@ -39,6 +41,26 @@ def test_a_process_is_alive_until_it_is_gone_and_never_its_successor() -> None:
     assert not is_alive(pid, started)
 
 
+def test_a_stopped_process_is_alive() -> None:
+    pid = sleeper()
+    assert not is_stopped(pid)
+    os.kill(pid, signal.SIGSTOP)
+    os.waitpid(pid, os.WUNTRACED)
+    assert is_stopped(pid) and is_alive(pid)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert not is_stopped(pid)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make a process namespace")
+def test_process_numbers_of_a_container_are_its_own() -> None:
+    ask = "from pipeline.runs.process import process_table; print(process_table())"
+    contained = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", ask]
+    inside = subprocess.run(contained, check=True, capture_output=True, text=True).stdout.strip()
+    beside = subprocess.run(contained[4:], check=True, capture_output=True, text=True).stdout.strip()
+    assert inside and inside != process_table() == beside
+
+
 @pytest.mark.parametrize("pid", [0, -1, 2**70])
 def test_numbers_that_are_no_process(pid: int) -> None:
     assert not is_alive(pid)
@@ -61,8 +83,11 @@ def test_another_hosts_run_lives_while_it_gives_signs(tmp_path: Path, make_recor
     folder.metrics.write_text("")
     assert status_now(folder, far) == "running"
     os.utime(folder.metrics, (old, old))
-    beat(folder)
-    assert status_now(folder, far) == "running"
+    with beating(folder, interval=0.01):
+        deadline = time.monotonic() + 30
+        while status_now(folder, far) != "running":
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 def test_duration_adds_the_attempts_and_ends_an_interrupted_one_at_its_last_sign(

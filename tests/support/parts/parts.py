@@ -315,6 +315,21 @@ class Slow(Hook):
             time.sleep(self.seconds)
 
 
+@register("hook", "sleeper")
+class Sleeper(Hook):
+    """Rank 1 sleeps at the end of one step."""
+
+    ranks = "all"
+
+    def __init__(self, seconds: float, step: int) -> None:
+        self.seconds = seconds
+        self.step = step
+
+    def on_step_end(self, run):
+        if run.step == self.step and run.world.rank == 1:
+            time.sleep(self.seconds)
+
+
 @register("hook", "asker")
 class Asker(Hook):
     """Asks for a stop or a checkpoint at a step."""
