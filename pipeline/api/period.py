@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
-_PATTERN = re.compile(r"\s*([0-9_]+)\s*(epoch|step)s?\s*")
+_COUNT = "[0-9]+(?:_[0-9]+)*"
+_PATTERN = re.compile(rf"\s*({_COUNT})\s*(epoch|step)s?\s*")
+_LONGEST = 18  # digits, so that the count fits in 64 bits
 EXPECTED = '"N epochs", "N steps" or "never"'
 
 
@@ -30,7 +32,7 @@ class Period:
         if text.strip() == "never":
             return cls(0, "step")
         match = _PATTERN.fullmatch(text)
-        if match is None or (count := int(match[1])) < 1:
+        if match is None or len(match[1]) > _LONGEST or (count := int(match[1])) < 1:
             raise ValueError(f"{text!r} is no period; expected {EXPECTED}")
         return cls(count, "epoch" if match[2] == "epoch" else "step")
 
@@ -49,7 +51,7 @@ class Period:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
-        pattern = r"^\s*([0-9_]+\s*(epoch|step)s?|never)\s*$"
+        pattern = rf"^\s*({_COUNT}\s*(epoch|step)s?|never)\s*$"
         return {"type": "string", "pattern": pattern, "description": f"A period: {EXPECTED}."}
 
     @classmethod

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.api.duration import format_duration, parse_duration
+from pipeline.api.duration import JSON_PATTERN, format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -25,14 +26,16 @@ from pipeline.api.duration import format_duration, parse_duration
         ("250 ms", 0.25),
         ("1 d", 86400),
         ("3 days", 259200),
-        ("0 s", 0),
+        ("0.001 ms", 1e-6),
     ],
 )
 def test_what_is_read(text, seconds):
     assert parse_duration(text) == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize("text", ["", "10", "ms", "s", "-1 s", "ten min", "1 y", "1 min 30 s", "1,5 s", "."])
+@pytest.mark.parametrize(
+    "text", ["", "10", "ms", "s", "-1 s", "ten min", "1 y", "1 min 30 s", "1,5 s", ".", "1_ s", "5 mss"]
+)
 def test_what_is_refused(text):
     with pytest.raises(ValueError, match=r"is no duration; expected a duration with its unit"):
         parse_duration(text)
@@ -43,7 +46,25 @@ def test_an_endless_duration_is_refused():
         parse_duration("9999999999999 d")
 
 
-@given(st.timedeltas(timedelta(0), timedelta(days=365)))
+@pytest.mark.parametrize("text", ["0 s", "0.0001 ms"])
+def test_no_time_at_all_is_no_duration(text):
+    with pytest.raises(ValueError, match="is no time at all; expected"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["10 min", "2 hours", "1_0 s", "250 ms", "5 mss", "1_ s", "10", "-1 s", "3 dayss"]
+)
+def test_editors_and_the_config_take_the_same(text):
+    try:
+        parse_duration(text)
+    except ValueError:
+        assert not re.match(JSON_PATTERN, text)
+    else:
+        assert re.match(JSON_PATTERN, text)
+
+
+@given(st.timedeltas(timedelta(microseconds=1), timedelta(days=365)))
 def test_the_text_of_a_duration_reads_back(duration):
     assert parse_duration(format_duration(duration)) == duration
 
