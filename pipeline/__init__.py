@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pipeline.api.hook import Hook
     from pipeline.api.metric import Metric
+    from pipeline.api.metric_name import MetricName
     from pipeline.api.outcome import Outcome
     from pipeline.api.register import register
     from pipeline.api.run import Run
@@ -25,6 +26,7 @@ _HOMES = {
     "EpochSampler": "pipeline.engine.epoch_sampler",
     "Hook": "pipeline.api.hook",
     "Metric": "pipeline.api.metric",
+    "MetricName": "pipeline.api.metric_name",
     "Outcome": "pipeline.api.outcome",
     "PipelineError": "pipeline.errors",
     "Problem": "pipeline.errors",
@@ -44,6 +46,7 @@ __all__ = [
     "EpochSampler",
     "Hook",
     "Metric",
+    "MetricName",
     "Outcome",
     "PipelineError",
     "Problem",

@@ -9,7 +9,6 @@ from pathlib import Path
 from pipeline.config.config import Config
 from pipeline.config.layers import read
 from pipeline.config.validate import load
-from pipeline.errors import ConfigError, Problem
 from pipeline.registry.registry import Registry
 
 
@@ -31,9 +30,5 @@ def load_with_registry(
     """
     layers = read(path, sets=sets, unsets=unsets)
     registry = Registry.discover()
-    faults = registry.load_local(layers.components)
-    if faults:
-        raise ConfigError(
-            [Problem(str(layers.path), "components", fault.message, detail=fault.detail) for fault in faults]
-        )
-    return Loaded(load(layers, registry, name=name), registry)
+    unimported = registry.load_local(layers.components)
+    return Loaded(load(layers, registry, name=name, unimported=unimported), registry)

@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from pipeline.cli.loading import Loaded
 from pipeline.config.config import Config, fingerprint, identity
-from pipeline.config.hiding import mask
+from pipeline.config.hiding import masked_words
 from pipeline.engine.failure import Failure
 from pipeline.errors import CheckpointError
 from pipeline.registry.provenance import Provenance
@@ -51,7 +51,7 @@ def new_record(
         host=socket.gethostname(),
         pid=process.pid,
         process_started=process.started,
-        command=tuple(mask(word, config.hidden) for word in command),
+        command=tuple(masked_words(command, config.secrets, config.hidden)),
         overrides=tuple(config.overrides),
         git=git,
         versions=_versions(provenance),
@@ -97,7 +97,7 @@ def next_attempt(
         reason="",
         ended=None,
         failure=None,
-        command=tuple(mask(word, config.hidden) for word in command),
+        command=tuple(masked_words(command, config.secrets, config.hidden)),
         overrides=tuple(config.overrides),
         versions=_versions(provenance),
         components=tuple({**asdict(row), "kind": str(row.kind)} for row in provenance),

@@ -79,7 +79,11 @@ def _table(tree: Mapping[str, Any], section: str) -> Mapping[str, Any]:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """Equality that tells true from 1, and that nan has with itself."""
+    """Equality that tells true from 1, and that nan has with itself; within arrays and tables too."""
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(_equal, left, right))
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     return bool(left == right) or (left != left and right != right)  # noqa: PLR0124

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config.fingerprint import fingerprint_of, identity_of
+from pipeline.config.keys import KeyPath
 from pipeline.config.plan import Place, Plan, Source
 
 
@@ -27,8 +28,10 @@ class Config:
     warnings: tuple[str, ...]
     places: Mapping[str, Place] = field(repr=False)
     """Where each dotted key was written."""
-    left_out: frozenset[str] = frozenset()
-    """Dotted keys that are no part of the fingerprint: file paths and secrets."""
+    left_out: frozenset[KeyPath] = frozenset()
+    """What is no part of the fingerprint: file paths and secrets."""
+    secrets: frozenset[KeyPath] = frozenset()
+    """What schemas mark secret, set or not."""
     hidden: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Texts that are never written in the clear, each with what is written instead (``hiding.mask``)."""
 

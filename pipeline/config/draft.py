@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.config.interpolation import Interpolated
@@ -12,6 +13,9 @@ from pipeline.config.merge import Merged
 from pipeline.config.plan import Fault, Place, SchemaSource
 from pipeline.config.report import Report
 from pipeline.config.wording import kind_of, show
+
+_SHORTEST_SHOWN, _LONGEST_SHOWN = 4, 80
+"""Characters of a text that a message has before it is cut; of a shorter beginning little is seen."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,9 @@ class Draft:
     """Keys that were left out because of a problem that is reported already."""
     schemas: SchemaSource
     report: Report
+    lacks_names: bool = False
+    """Whether a local file could not be imported, so that components are missing."""
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def tree(self) -> Mapping[str, Any]:
@@ -46,6 +53,10 @@ class Draft:
     def is_broken(self, path: KeyPath) -> bool:
         """Whether ``path`` or a table around it could not be read, which is reported already."""
         return any(path[:length] in self.broken for length in range(len(path) + 1))
+
+    def warn(self, message: str) -> None:
+        """Note what is no fault, but hardly what was meant."""
+        self.warnings.append(message)
 
     def complain(
         self, path: KeyPath, message: str, *, expected: str = "", nearest: str = "", detail: str = ""
@@ -79,4 +90,15 @@ class Draft:
             if isinstance(value, str) and value:
                 for shown in (show(value), repr(value)):
                     message = message.replace(shown, written)
+                message = _without_beginning(message, value, written)
         return message
+
+
+def _without_beginning(message: str, value: str, written: str) -> str:
+    """The message without a text that it has cut to a line, by itself or within a table."""
+    for form in {value, repr(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}:
+        for length in range(min(len(form), _LONGEST_SHOWN), _SHORTEST_SHOWN - 1, -1):
+            if f"{form[:length]}..." in message:
+                message = message.replace(f"{form[:length]}...", f"{written}...")
+                break
+    return message

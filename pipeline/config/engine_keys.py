@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.api.settings import GroupSettings, WeightsSettings
 from pipeline.config.draft import Draft
-from pipeline.config.environment import writable
+from pipeline.config.environment import writable, written_path
 from pipeline.config.keys import KeyPath
 from pipeline.config.parts import Part, check_options
 from pipeline.config.plan import CheckedTable
@@ -117,14 +117,12 @@ class _Reading:
                 (*path, "include"), f"got {show(include)}", expected="an array of globs on parameter names"
             )
             return None
+        written: Any = written_path(self.draft, at)
+        if at != path:
+            globs = {"include": list(include)} if include else {}
+            written = {"path": written, **writable(self.draft, path, CheckedTable(globs, globs))}
+        self.plain.setdefault(model.path, {})["weights"] = written
         absolute = str(self.draft.merged.origin(at).folder / file)
-        plain = {"path": absolute, **({"include": list(include)} if include else {})}
-        written = writable(self.draft, path if at != path else model.path, CheckedTable(plain, plain))
-        if at == path:  # a bare path: its interpolation is the whole value
-            raw = self.draft.interpolated.environment.get(path)
-            self.plain.setdefault(model.path, {})["weights"] = raw or written["path"]
-        else:
-            self.plain.setdefault(model.path, {})["weights"] = written
         return WeightsSettings(path=absolute, include=tuple(include))
 
     def groups(self, optimizer: Part) -> tuple[GroupSettings, ...]:
@@ -142,7 +140,12 @@ class _Reading:
             given = {key: option for key, option in table.items() if key != "params"}
             checked = check_options(self.draft, optimizer, (*path, number), given)
             groups.append(GroupSettings(params=globs, options=dict(checked.arguments)))
-            plain.append({"params": list(globs), **writable(self.draft, (*path, number), checked)})
+            whole = replace(
+                checked,
+                arguments={"params": globs, **checked.arguments},
+                plain={"params": list(globs), **checked.plain},
+            )
+            plain.append(writable(self.draft, (*path, number), whole))
         if plain:
             self.plain.setdefault(optimizer.path, {})["groups"] = plain
         return tuple(groups)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from pipeline.api.period import Period
 from pipeline.config.draft import Draft
 from pipeline.config.expression import escape
-from pipeline.config.keys import KeyPath, copied, find, find_dotted, under, walk
+from pipeline.config.keys import KeyPath, copied, find, under, walk
 from pipeline.config.overrides import read_value
 from pipeline.config.plan import CheckedTable
 
@@ -52,8 +52,9 @@ def read_as_toml(text: str) -> Any:
 def writable(draft: Draft, path: KeyPath, checked: CheckedTable) -> dict[str, Any]:
     """A component's arguments as they may be written: text from the environment as its interpolation.
 
-    Numbers, booleans, durations and enumerated choices are written as they are; so is all else.
-    What the schema marks secret becomes an interpolation too.
+    Numbers, booleans, durations and listed choices are written as they are; so is all else. A
+    relative path keeps the folder that it is relative to. What the schema marks secret becomes an
+    interpolation too.
     """
     plain = {name: escaped(value) for name, value in checked.plain.items()}
     environment = draft.interpolated.environment
@@ -62,24 +63,47 @@ def writable(draft: Draft, path: KeyPath, checked: CheckedTable) -> dict[str, An
         if not under(variable, path) or not inside or inside[0] not in plain:
             continue
         value = find(plain, inside)
-        if value is None:  # the schema changed the shape: the argument goes back as it was written
+        if value is None or _is_reordered(checked.arguments, inside):  # the argument goes back as it was
             plain[str(inside[0])] = copied(find(draft.written, (*path, inside[0])))
-        elif _holds_text(value) and not _is_choice(find(checked.arguments, inside)):
+        elif inside in checked.paths:
+            find(plain, inside[:-1])[inside[-1]] = written_path(draft, variable)
+        elif inside not in checked.choices and _holds_text(value) and not _is_time(checked, inside):
             find(plain, inside[:-1])[inside[-1]] = written
-    for name in checked.secrets:
-        secret = find_dotted(plain, name)
-        if secret is None:
-            continue
-        key = (*path, *secret)
-        if find(draft.written, key) is None:
-            del find(plain, secret[:-1])[secret[-1]]  # a default
-        elif not any(under(variable, key) for variable in environment):
-            find(plain, secret[:-1])[secret[-1]] = f"${{oc.env:{secret_variable(key)}}}"
+    _hide_secrets(draft, path, plain, checked.secrets)
     return plain
 
 
-def _is_choice(value: Any) -> bool:
-    return isinstance(value, Enum | timedelta | Period)
+def written_path(draft: Draft, path: KeyPath) -> str:
+    """A file path, which stands at ``path``, such that it means the same place in any folder."""
+    value = str(find(draft.tree, path))
+    folder = draft.merged.origin(path).folder
+    written = draft.interpolated.environment.get(path)
+    if written is None:
+        return escape(str(folder / value))
+    return written if Path(value).is_absolute() else f"{escape(str(folder))}/{written}"
+
+
+def _hide_secrets(draft: Draft, path: KeyPath, plain: dict[str, Any], secrets: frozenset[KeyPath]) -> None:
+    """Put an interpolation in the place of each secret; one that is a default is left out."""
+    environment = draft.interpolated.environment
+    for secret in sorted(secrets, key=str, reverse=True):  # from behind, as defaults are taken out
+        holds_others = any(other != secret and under(other, secret) for other in secrets)
+        if holds_others or find(plain, secret) is None:
+            continue
+        key = (*path, *secret)
+        if find(draft.written, key) is None:
+            del find(plain, secret[:-1])[secret[-1]]
+        elif not any(under(variable, key) for variable in environment):
+            find(plain, secret[:-1])[secret[-1]] = f"${{oc.env:{secret_variable(key)}}}"
+
+
+def _is_reordered(arguments: Mapping[str, Any], inside: KeyPath) -> bool:
+    """Whether a value stands in a set, where its position is not the one that it was written at."""
+    return any(isinstance(find(arguments, inside[:length]), set | frozenset) for length in range(len(inside)))
+
+
+def _is_time(checked: CheckedTable, inside: KeyPath) -> bool:
+    return isinstance(find(checked.arguments, inside), timedelta | Period)
 
 
 def _holds_text(value: Any) -> bool:

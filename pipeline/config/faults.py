@@ -57,7 +57,7 @@ def _fault(path: tuple[str | int, ...], branches: list[ErrorDetails], names: Seq
     first = branches[0]
     if first["type"] == "extra_forbidden":
         near = nearest(path[0], names)
-        return Fault(path, "unknown key", "" if near else listed(names), near)
+        return Fault(path, "unknown key", "" if near else listed(names), near, is_unknown_key=True)
     if first["type"] == "missing":
         return Fault(path, "is missing", "a value; there is no default")
     expected = listed(dict.fromkeys(filter(None, (_expected(details) for details in branches))))

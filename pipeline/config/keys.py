@@ -42,11 +42,6 @@ def find(tree: Any, path: KeyPath) -> Any:
     return node
 
 
-def find_dotted(tree: Any, name: str) -> KeyPath | None:
-    """The path of the value that is written ``name``; None where there is none."""
-    return next((path for path, _ in walk(tree) if dotted(path) == name), None)
-
-
 def under(path: KeyPath, ancestor: KeyPath) -> bool:
     """Whether ``path`` is ``ancestor`` or lies below it."""
     return path[: len(ancestor)] == ancestor

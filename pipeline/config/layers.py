@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -45,12 +45,23 @@ class Layers:
     """What relative paths in overrides are relative to, absolute."""
     components: tuple[Path, ...]
     """Local files that register components, absolute."""
+    component_places: tuple[Place, ...]
+    """Where each of them is named."""
     sources: tuple[Source, ...]
     """Every file that went in: configs and local components."""
     findings: tuple[Finding, ...] = ()
     """What is wrong already; the rest can still be checked."""
     broken: frozenset[KeyPath] = field(default_factory=frozenset)
     """Keys left out because their values cannot be used."""
+
+    def trees(self) -> Iterator[Mapping[str, Any]]:
+        """What each file and each override says, by itself."""
+        yield from (layer.tree for layer in self.files)
+        for override in self.overrides:
+            value = override.value
+            for name in reversed(override.key):
+                value = {name: value}
+            yield value
 
     @property
     def file_names(self) -> tuple[str, ...]:
@@ -75,14 +86,16 @@ def read(path: str | Path, *, sets: Sequence[str] = (), unsets: Sequence[str] = 
     if reading.unreadable:
         raise ConfigError(reading.unreadable)
     components = _components(reading.layers, overrides, report)
+    local = tuple(source for source, _ in components)
     sources = [Source(document.path.absolute(), document.text) for document in reading.documents]
     return Layers(
         path=Path(path),
         files=tuple(reading.layers),
         overrides=overrides,
         working_folder=Path.cwd(),
-        components=tuple(source.path for source in components),
-        sources=(*sources, *components),
+        components=tuple(source.path for source in local),
+        component_places=tuple(place for _, place in components),
+        sources=(*sources, *local),
         findings=tuple(report.findings),
         broken=frozenset(reading.broken),
     )
@@ -156,8 +169,10 @@ def _same(path: Path, chain: tuple[Path, ...]) -> bool:
     return any(link.absolute().resolve() == path.absolute().resolve() for link in chain)
 
 
-def _components(files: Sequence[Layer], overrides: Sequence[Override], report: Report) -> tuple[Source, ...]:
-    """The local files that the last layer with a ``components`` key names, read."""
+def _components(
+    files: Sequence[Layer], overrides: Sequence[Override], report: Report
+) -> list[tuple[Source, Place]]:
+    """The local files that the last layer with a ``components`` key names, read; each with its place."""
     value: Any = []
     folder, places = Path.cwd(), {}
     for layer in files:
@@ -171,14 +186,14 @@ def _components(files: Sequence[Layer], overrides: Sequence[Override], report: R
     names = value if isinstance(value, list) else None
     if names is None or not all(isinstance(name, str) and name and "\0" not in name for name in names):
         report.add(place, "components", f"got {show(value)}", expected="a list of Python files")
-        return ()
+        return []
     sources = []
     for number, name in enumerate(names):
         at = places.get(("components", number), place)
         try:
             path = (folder / name).absolute()
-            sources.append(Source(path, path.read_bytes()))
+            sources.append((Source(path, path.read_bytes()), at))
         except OSError as error:
             message = f"{show(name)} cannot be read: {error.strerror}"
             report.add(at, "components", message, expected="a Python file, relative to this config")
-    return tuple(sources)
+    return sources

@@ -171,8 +171,6 @@ class _Merging:
             return
         if not is_new:
             self._forget(path, there)
-        if part == "type" and isinstance(value, str):
-            self.types.setdefault(path[:-1], []).append((origin(path).layer, value))
         if isinstance(value, Mapping):
             holder[part] = {}
             self.origins[path] = origin(path)
@@ -180,8 +178,10 @@ class _Merging:
                 self._put((*path, key), holder[part], child, origin)
             return
         holder[part] = copied(value)
-        for below, _ in ((path, value), *walk(value, path)):
+        for below, inner in ((path, value), *walk(value, path)):
             self.origins[below] = origin(below)
+            if below[-1] == "type" and isinstance(inner, str):
+                self.types.setdefault(below[:-1], []).append((origin(below).layer, inner))
 
     def _forget(self, path: KeyPath, value: Any) -> None:
         """Forget where ``value``, which stood at ``path``, and all inside it came from."""

@@ -34,10 +34,12 @@ class Part:
     """Its arguments as they are written into config.toml."""
     engine: Mapping[str, Any]
     """The engine's keys of its table, not checked yet."""
-    paths: frozenset[str]
-    """Dotted keys of its arguments that are file paths."""
-    secrets: frozenset[str]
-    """Dotted keys of its arguments that are secret."""
+    paths: frozenset[KeyPath]
+    """Where in the config its file paths stand."""
+    secrets: frozenset[KeyPath]
+    """Where in the config its secrets stand."""
+    measured: frozenset[KeyPath]
+    """Where in the config it names a metric of the run."""
     is_known: bool
     """Whether its type is one that the schemas know."""
 
@@ -87,30 +89,35 @@ def _check(draft: Draft, kind: Kind, path: KeyPath, table: Mapping[str, Any]) ->
     given = {key: value for key, value in table.items() if key not in own_keys(kind)}
     checked = _checked(draft, kind, name, path, given)
     for fault in checked.faults:
-        _complain(draft, kind, path, fault, name=name, secrets=checked.secrets)
-    key = dotted(path)
+        _complain(draft, path, fault, secrets=checked.secrets)
+    for key in sorted(checked.shadowed & table.keys()):
+        draft.warn(
+            f"{dotted((*path, key))}: is the engine's own key in such a table; the argument {key!r} of "
+            f"{name!r} cannot be set from a config and keeps its default"
+        )
     return Part(
         path=path,
-        plan=ComponentPlan(kind, key, name, checked.arguments, draft.place(path)),
+        plan=ComponentPlan(kind, dotted(path), name, checked.arguments, draft.place(path)),
         plain={"type": name, **writable(draft, path, checked)},
         engine={key: table[key] for key in RULES[kind].engine_keys if key in table},
-        paths=frozenset(f"{key}.{argument}" for argument in checked.paths),
-        secrets=frozenset(f"{key}.{argument}" for argument in checked.secrets),
+        paths=frozenset((*path, *inside) for inside in checked.paths),
+        secrets=frozenset((*path, *inside) for inside in checked.secrets),
+        measured=frozenset((*path, *inside) for inside in checked.measured),
         is_known=not any(fault.path == ("type",) for fault in checked.faults),
     )
 
 
-def _complain(
-    draft: Draft, kind: Kind, path: KeyPath, fault: Fault, *, name: str, secrets: frozenset[str]
-) -> None:
-    """Report a fault; a secret's value is not repeated, and a key that is valid elsewhere says where."""
-    key = fault.path[0] if fault.path else None
-    if any(f"{dotted(fault.path)}.".startswith(f"{secret}.") for secret in secrets):
+def _complain(draft: Draft, path: KeyPath, fault: Fault, *, secrets: frozenset[KeyPath]) -> None:
+    """Report a fault; a secret's value is not repeated, and a key that is valid elsewhere says where.
+
+    A name that nobody has is passed over where a local file, which may have it, is at fault itself.
+    """
+    if fault.is_unknown_name and draft.lacks_names:
+        return
+    if any(under(fault.path, secret) for secret in secrets):
         fault = Fault(fault.path, "the secret does not fit", fault.expected)
-    elif isinstance(key, str) and len(fault.path) == 1 and key != "type":
-        accepted = draft.schemas.accepts(kind, name)
-        if accepted is not None and key not in accepted:
-            fault = with_home(draft.tree, draft.schemas, path, fault)
+    elif fault.is_unknown_key and len(fault.path) == 1:
+        fault = with_home(draft.tree, draft.schemas, path, fault)
     draft.complain_of_fault(path, fault)
 
 

@@ -15,6 +15,7 @@ from pipeline.api.settings import (
     TrainSettings,
     WeightsSettings,
 )
+from pipeline.config.keys import KeyPath
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,10 @@ class Fault:
     expected: str = ""
     nearest: str = ""
     detail: str = ""
+    is_unknown_key: bool = False
+    """Whether the table has no such key, so that it may belong into another one."""
+    is_unknown_name: bool = False
+    """Whether nothing that is installed or registered has the ``type``."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +120,16 @@ class CheckedTable:
     """Python values with defaults filled in; what the component is called with."""
     plain: Mapping[str, Any]
     """The same as TOML values, in the signature's order; None defaults left out."""
-    paths: frozenset[str] = frozenset()
-    """Arguments that are file paths: absolute in ``arguments``, no part of the fingerprint."""
-    secrets: frozenset[str] = frozenset()
-    """Arguments that the schema marks secret."""
+    paths: frozenset[KeyPath] = frozenset()
+    """Values that are file paths: absolute in ``arguments``, no part of the fingerprint."""
+    secrets: frozenset[KeyPath] = frozenset()
+    """Values that the schema marks secret, and arguments that may hold one."""
+    choices: frozenset[KeyPath] = frozenset()
+    """Texts that are one of a list in the schema."""
+    measured: frozenset[KeyPath] = frozenset()
+    """Values that name a metric of the run."""
+    shadowed: frozenset[str] = frozenset()
+    """Arguments that no table can set, since the engine has a key of that name in it."""
     faults: tuple[Fault, ...] = ()
 
 
@@ -127,6 +138,10 @@ class SchemaSource(Protocol):
 
     def accepts(self, kind: Kind, type_name: str) -> frozenset[str] | None:
         """The arguments that a component takes; None where it is unknown or takes any."""
+        ...
+
+    def nested(self, kind: Kind, type_name: str) -> Mapping[str, Kind]:
+        """The arguments that take a component, in a list or table too, each with its kind."""
         ...
 
     def check(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from pipeline.config.keys import KeyPath, copied, dotted, find
+from pipeline.api.kinds import Kind
+from pipeline.config.keys import KeyPath, children, copied, dotted, find
 from pipeline.config.merge import Merged
 from pipeline.config.outline import component_tables, default_type, own_keys
 from pipeline.config.plan import SchemaSource
+
+TypeOf: TypeAlias = Callable[[KeyPath, str], str | None]
+"""Gives the final ``type`` of the table at a path, given as it is written; None where it cannot be told."""
 
 
 @dataclass(frozen=True)
@@ -22,35 +26,35 @@ class Change:
 
 
 def drop_stale_arguments(
-    merged: Merged, schemas: SchemaSource, type_of: Callable[[KeyPath, str], str | None]
+    merged: Merged, schemas: SchemaSource, type_of: TypeOf
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Leave out arguments from before a change of ``type`` that the new component does not take.
 
-    What the layer of the new ``type`` or a later one sets stays, known or not.
-
-    Args:
-        type_of: the final ``type`` of the table at a path, given as it is written; None where it
-            cannot be told.
+    What the layer of the new ``type`` or a later one sets stays, known or not. Nested components
+    are treated alike.
 
     Returns:
         The tree without them, and one warning for each table that lost some.
     """
     tree = copied(merged.tree)
     warnings = []
-    for kind, path, table in component_tables(merged.tree):
-        change = last_change(merged.types.get(path, ()), default_type(kind, str(path[-1])))
+    for kind, path, table in _with_nested(merged.tree, schemas, type_of):
+        default = default_type(kind, str(path[-1])) if len(path) <= 2 else None
+        change = last_change(merged.types.get(path, ()), default)
         after = type_of(path, change.after) if change else None
         if change is None or after is None:
             continue
         accepted = schemas.accepts(kind, after)
         if accepted is None:
             continue
-        known = accepted | set(own_keys(kind))
+        known = accepted | set(own_keys(kind) if len(path) <= 2 else ("type",))
         keys = ((*path, key) for key in table if key not in known)
         stale: list[KeyPath] = [key for key in keys if _is_older(merged, key, change)]
         stale += _stale_options(merged, (*path, "groups"), accepted, change) if path == ("optimizer",) else []
         for key in stale:
-            del find(tree, key[:-1])[key[-1]]
+            holder = find(tree, key[:-1])
+            if holder is not None:  # what is nested in a table that was left out went with it
+                del holder[key[-1]]
         if stale:
             names = ", ".join(dotted(key[len(path) :]) for key in stale)
             warnings.append(
@@ -58,6 +62,31 @@ def drop_stale_arguments(
                 f"{names}: dropped"
             )
     return tree, tuple(warnings)
+
+
+def _with_nested(
+    tree: Mapping[str, Any], schemas: SchemaSource, type_of: TypeOf
+) -> Iterator[tuple[Kind, KeyPath, Mapping[str, Any]]]:
+    """Every component's table, and behind it those of the components nested in it."""
+    pending = list(component_tables(tree))[::-1]
+    while pending:
+        kind, path, table = pending.pop()
+        yield kind, path, table
+        written = table.get("type", default_type(kind, str(path[-1])))
+        name = type_of(path, written) if isinstance(written, str) else None
+        arguments = schemas.nested(kind, name).items() if name else ()
+        for argument, inner in arguments:
+            for at in _typed_tables(table.get(argument), (*path, argument)):
+                pending.append((inner, at, find(tree, at)))
+
+
+def _typed_tables(value: Any, path: KeyPath) -> Iterator[KeyPath]:
+    """The outermost tables with a ``type`` at or below a value."""
+    if isinstance(value, Mapping) and "type" in value:
+        yield path
+        return
+    for part, child in children(value):
+        yield from _typed_tables(child, (*path, part))
 
 
 def last_change(history: tuple[tuple[int, str], ...], default: str | None) -> Change | None:

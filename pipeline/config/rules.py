@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.api.kinds import Kind
 from pipeline.api.period import Period
 from pipeline.config.draft import Draft
 from pipeline.config.homes import with_home
-from pipeline.config.keys import KeyPath
+from pipeline.config.keys import KeyPath, find, walk
 from pipeline.config.outline import TOP_LEVEL
 from pipeline.config.parts import Part, named
 from pipeline.config.plan import Fault
@@ -23,7 +22,7 @@ def check_top_level(draft: Draft) -> None:
     for key in draft.tree:
         if key not in TOP_LEVEL:
             near = nearest(key, TOP_LEVEL)
-            fault = Fault((key,), "unknown key", "" if near else listed(TOP_LEVEL), near)
+            fault = Fault((key,), "unknown key", "" if near else listed(TOP_LEVEL), near, is_unknown_key=True)
             draft.complain_of_fault((), with_home(draft.tree, draft.schemas, (), fault))
     draft.table(("vars",))
 
@@ -53,19 +52,22 @@ def check_evaluation(draft: Draft, parts: Mapping[KeyPath, Part], settings: Mapp
 
 
 def check_monitors(draft: Draft, parts: Mapping[KeyPath, Part], settings: Mapping[str, Any]) -> None:
-    """What a hook or the scheduler watches is one of the values that this run will measure."""
+    """What a component declares to be a measured value, and the scheduler's monitor, is one of this run."""
     at_evaluation = evaluation_names(parts)
     names = metric_names(parts, clips=settings.get("clip_grad_norm") is not None)
-    for path, part in parts.items():
-        monitor, known, fault = None, names, "is not measured"
-        if part.plan.kind is Kind.HOOK:
-            monitor = part.plan.arguments.get("monitor")
-        elif part.plan.kind is Kind.SCHEDULER:
-            monitor, known, fault = part.engine.get("monitor"), at_evaluation, "is not measured at evaluation"
-        if isinstance(monitor, str) and monitor not in known:
-            near = nearest(monitor, known)
-            expected = "" if near else _one_of(known)
-            draft.complain((*path, "monitor"), f"{show(monitor)} {fault}", expected=expected, nearest=near)
+    for path in (path for part in parts.values() for path in part.measured):
+        for place, monitor in ((path, find(draft.tree, path)), *walk(find(draft.tree, path), path)):
+            _check_monitor(draft, place, monitor, names, "is not measured")
+    path = ("scheduler", "monitor")
+    if path[:1] in parts:
+        _check_monitor(draft, path, find(draft.tree, path), at_evaluation, "is not measured at evaluation")
+
+
+def _check_monitor(draft: Draft, path: KeyPath, monitor: object, known: tuple[str, ...], fault: str) -> None:
+    if isinstance(monitor, str) and monitor not in known:
+        near = nearest(monitor, known)
+        expected = "" if near else _one_of(known)
+        draft.complain(path, f"{show(monitor)} {fault}", expected=expected, nearest=near)
 
 
 def _one_of(names: tuple[str, ...]) -> str:
@@ -97,6 +99,4 @@ def metric_names(parts: Mapping[KeyPath, Part], *, clips: bool) -> tuple[str, ..
 
 def unknown_setting(draft: Draft, section: str, fault: Fault) -> Fault:
     """The fault of an engine's table; an unknown key that is valid elsewhere says where."""
-    return (
-        with_home(draft.tree, draft.schemas, (section,), fault) if fault.message == "unknown key" else fault
-    )
+    return with_home(draft.tree, draft.schemas, (section,), fault) if fault.is_unknown_key else fault

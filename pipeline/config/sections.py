@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
-from pipeline.api.duration import parse_duration
+from pipeline.api.duration import format_duration, parse_duration
 from pipeline.api.period import Period
 from pipeline.config.faults import as_faults
 from pipeline.config.outline import SETTINGS
@@ -70,14 +70,5 @@ def _toml(value: Any) -> Any:
     if isinstance(value, Period):
         return str(value)
     if isinstance(value, timedelta):
-        return duration_text(value)
+        return format_duration(value)
     return list(value) if isinstance(value, tuple) else value
-
-
-def duration_text(duration: timedelta) -> str:
-    """A text that ``parse_duration`` reads back exactly, in the largest unit that divides it."""
-    microseconds = duration // timedelta(microseconds=1)
-    for unit, size in (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000)):
-        if microseconds and microseconds % size == 0:
-            return f"{microseconds // size} {unit}"
-    return f"{microseconds / 1_000_000:.6f}".rstrip("0").rstrip(".") + " s"

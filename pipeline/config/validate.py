@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pipeline.api.settings import DistributedSettings, LoaderSettings, TrainSettings
 from pipeline.config.canonical import canonical_tree
@@ -10,7 +10,7 @@ from pipeline.config.config import Config
 from pipeline.config.draft import Draft
 from pipeline.config.engine_keys import EngineKeys, check_engine_keys
 from pipeline.config.environment import check_reading_environment
-from pipeline.config.hiding import hidden_texts
+from pipeline.config.hiding import hidden_texts, masked_words
 from pipeline.config.interpolation import Resolver, interpolate
 from pipeline.config.keys import KeyPath, dotted
 from pipeline.config.layers import Layers
@@ -18,7 +18,7 @@ from pipeline.config.merge import Merged, merge
 from pipeline.config.outline import SETTINGS
 from pipeline.config.overrides import Override
 from pipeline.config.parts import Part, check_parts, named
-from pipeline.config.plan import CheckedTable, ComponentPlan, Plan, SchemaSource
+from pipeline.config.plan import CheckedTable, ComponentPlan, Fault, Plan, SchemaSource
 from pipeline.config.report import Report
 from pipeline.config.retype import drop_stale_arguments
 from pipeline.config.rules import (
@@ -33,18 +33,24 @@ from pipeline.config.sections import check_settings
 from pipeline.config.top_level import Top, check_top
 
 
-def load(layers: Layers, schemas: SchemaSource, *, name: str | None = None) -> Config:
+def load(
+    layers: Layers, schemas: SchemaSource, *, name: str | None = None, unimported: Sequence[Fault] = ()
+) -> Config:
     """Validate a config.
 
     Args:
         layers: what ``layers.read`` gave; the local components that it names must be registered.
         schemas: what knows the components.
         name: the run's name, instead of the config's own.
+        unimported: what is wrong with local files; a fault's path is the index in ``layers.components``.
 
     Raises:
         ConfigError: with all problems, in the files' order, those of the command line last.
     """
     report = Report.of(layers.findings)
+    for fault in unimported:
+        place = layers.component_places[int(fault.path[0])]
+        report.add(place, "components", fault.message, expected=fault.expected, detail=fault.detail)
     draft, warnings = _draft(layers, schemas, report)
     check_top_level(draft)
     top = check_top(draft, layers, name)
@@ -57,16 +63,18 @@ def load(layers: Layers, schemas: SchemaSource, *, name: str | None = None) -> C
     check_monitors(draft, parts, settings["train"].arguments)
     report.raise_if_any(layers.file_names)
     tree = canonical_tree(draft, parts, engine, settings, top.written)
+    secrets = frozenset[KeyPath]().union(*(part.secrets for part in parts.values()))
     return Config(
         path=layers.path,
         plan=_plan(top, parts, engine, settings),
         tree=tree,
         sources=layers.sources,
-        overrides=_as_typed(layers.overrides, parts),
-        warnings=warnings,
+        overrides=_as_typed(layers.overrides, secrets),
+        warnings=(*warnings, *draft.warnings),
         places={dotted(path): origin.place for path, origin in draft.merged.origins.items() if path},
-        left_out=frozenset().union(*(part.paths | part.secrets for part in parts.values())),
-        hidden=hidden_texts(draft, parts, tree),
+        left_out=frozenset().union(*(part.paths for part in parts.values()), secrets),
+        secrets=secrets,
+        hidden=hidden_texts(draft, parts, tree, layers),
     )
 
 
@@ -81,7 +89,8 @@ def _draft(layers: Layers, schemas: SchemaSource, report: Report) -> tuple[Draft
     tree, warnings = drop_stale_arguments(merged, schemas, _types(merged))
     interpolated = interpolate(tree, complain)
     broken = interpolated.broken | layers.broken
-    return Draft(merged, tree, interpolated, broken, schemas, report), warnings
+    lacks_names = any(finding.problem.key == "components" for finding in report.findings)
+    return Draft(merged, tree, interpolated, broken, schemas, report, lacks_names), warnings
 
 
 def _types(merged: Merged) -> Callable[[KeyPath, str], str | None]:
@@ -138,13 +147,7 @@ def _plan(
     )
 
 
-def _as_typed(overrides: tuple[Override, ...], parts: Mapping[KeyPath, Part]) -> tuple[str, ...]:
+def _as_typed(overrides: tuple[Override, ...], secrets: Collection[KeyPath]) -> tuple[str, ...]:
     """The overrides as text; one that sets a secret, or a table around it, without its value."""
-    secrets = [key for part in parts.values() for key in part.secrets]
-    typed = []
-    for override in overrides:
-        key = dotted(override.key)
-        hides = any(f"{secret}.".startswith(f"{key}.") or key.startswith(f"{secret}.") for secret in secrets)
-        text = f"{key}=***" if hides and override.kind == "set" else override.text
-        typed.append(f"--{override.kind} {text}")
-    return tuple(typed)
+    texts = masked_words([override.text for override in overrides], secrets, {})
+    return tuple(f"--{override.kind} {text}" for override, text in zip(overrides, texts, strict=True))

@@ -9,29 +9,35 @@ from __future__ import annotations
 import collections.abc
 import inspect
 import re
+import sys
 import types
 import typing
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import timedelta
 from enum import Enum
 from os import PathLike
 from pathlib import Path, PurePath
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import (
+    AfterValidator,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
+    Field,
     PlainValidator,
     PydanticSchemaGenerationError,
     PydanticUserError,
-    SecretStr,
     Strict,
     TypeAdapter,
     WithJsonSchema,
+    create_model,
 )
 
 from pipeline.api.duration import parse_duration
 from pipeline.api.kinds import Kind
+from pipeline.registry.traits import nested_kind, nested_kinds
 
 _LISTS = (
     list,
@@ -44,12 +50,6 @@ _LISTS = (
 _SETS = (set, frozenset, collections.abc.Set, collections.abc.MutableSet)
 _MAPPINGS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 _OBJECTS: dict[Any, str] = {collections.abc.Callable: "a callable", type: "a class"}
-_NESTED_KINDS = {
-    "torch.nn.modules.module.Module": Kind.MODEL,
-    "torch.utils.data.dataset.Dataset": Kind.DATASET,
-    "pipeline.api.metric.Metric": Kind.METRIC,
-    "pipeline.api.hook.Hook": Kind.HOOK,
-}  # by name, so that nothing imports torch before a component did
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,34 @@ class NestedTable:
     table: dict[str, Any]
 
 
-def resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function's parameters, each by itself; ``Any`` where one does not resolve.
+@dataclass(frozen=True)
+class Chosen:
+    """A value that its annotation lists, as a Literal does."""
 
-    Names imported under TYPE_CHECKING alone are looked for in typing and collections.abc as well.
+    value: Any
+
+
+@dataclass(frozen=True)
+class Record:
+    """A table that stands for a dataclass; not yet made, as paths in it are not yet absolute."""
+
+    type: type
+    names: Mapping[str, None]
+    """The keys that it takes."""
+    values: Mapping[str, Any]
+    """Those that were given, validated."""
+
+
+def resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function's parameters, or a class's own ones.
+
+    Each is resolved by itself; one that does not resolve is ``Any``. Names imported under
+    TYPE_CHECKING alone are looked for in typing and collections.abc as well.
     """
     function = inspect.unwrap(function)
-    namespace = {**vars(typing), **vars(collections.abc), **getattr(function, "__globals__", {})}
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    own = getattr(function, "__globals__", vars(module) if module else {})
+    namespace = {**vars(typing), **vars(collections.abc), **own}
     hints = {}
     for name, annotation in getattr(function, "__annotations__", {}).items():
         holder = types.SimpleNamespace(__annotations__={name: annotation})
@@ -99,12 +120,23 @@ def settable(annotation: Any) -> Any | Unsettable:
         return inner if isinstance(inner, Unsettable) else Annotated[inner, *annotation.__metadata__]
     if origin in (Union, types.UnionType):
         return _union(get_args(annotation))
+    if origin is Literal:
+        return _literal(annotation)
     base = origin or annotation
     if base in _OBJECTS:
         return Unsettable(_OBJECTS[base])
     if isinstance(base, type) and base not in (object, types.NoneType):
         return _class(base, get_args(annotation))
     return _other(annotation)
+
+
+def _literal(annotation: Any) -> Any:
+    def read(
+        value: Any,
+    ) -> Chosen:  # one for each, as typing caches, and takes choices in any order for equal
+        return Chosen(value)
+
+    return Annotated[annotation, AfterValidator(read)]
 
 
 def _union(members: tuple[Any, ...]) -> Any | Unsettable:
@@ -137,6 +169,12 @@ def _class(base: type, arguments: tuple[Any, ...]) -> Any | Unsettable:
         return Annotated[timedelta, BeforeValidator(_read_duration)]
     if kind := nested_kind(base):
         return _nested(kind)
+    return _object(base, arguments)
+
+
+def _object(base: type, arguments: tuple[Any, ...]) -> Any | Unsettable:
+    if is_dataclass(base) and not hasattr(base, "__get_pydantic_core_schema__"):
+        return _record(base)
     whole = base[arguments] if arguments else base  # type: ignore[index]
     return whole if _fits_pydantic(whole) else Unsettable(f"an object of the type {base.__name__}")
 
@@ -154,11 +192,34 @@ def _container(base: type, arguments: tuple[Any, ...]) -> Any | Unsettable:
     return Annotated[builtin[tuple(items)] if items else builtin, Strict(False)]
 
 
-def nested_kind(annotation: Any) -> Kind | None:
-    """The kind whose base class an annotation is or inherits, so that a nested table builds it."""
-    bases = annotation.__mro__ if isinstance(annotation, type) else ()
-    names = (f"{base.__module__}.{base.__qualname__}" for base in bases)
-    return next((_NESTED_KINDS[name] for name in names if name in _NESTED_KINDS), None)
+def _record(base: type) -> Any | Unsettable:
+    """A dataclass: a table of its fields, each validated as an argument would be."""
+    unsettable = Unsettable(f"an object of the type {base.__name__}")
+    hints: dict[str, Any] = {}
+    for parent in reversed(base.__mro__):
+        hints |= resolve_hints(parent)
+    model_fields: dict[str, Any] = {}
+    names = [item.name for item in fields(base) if item.init]
+    for number, item in enumerate(item for item in fields(base) if item.init):
+        try:
+            fitting = settable(hints.get(item.name, Any))
+        except RecursionError:
+            return Unsettable("a table that contains itself")
+        required = item.default is MISSING and item.default_factory is MISSING
+        if isinstance(fitting, Unsettable) or nested_kinds(hints.get(item.name, Any)):
+            if required:
+                return unsettable
+            names.remove(item.name)
+            continue
+        model_fields[f"argument_{number}"] = (fitting, Field(... if required else None, alias=item.name))
+    model = create_model(base.__name__, __config__=ConfigDict(strict=True), **model_fields)
+
+    def read(value: BaseModel) -> Record:
+        aliases = {key: str(field.alias) for key, field in type(value).model_fields.items()}
+        given = {aliases[key]: getattr(value, key) for key in value.model_fields_set}
+        return Record(base, dict.fromkeys(names), given)
+
+    return Annotated[model, AfterValidator(read)]
 
 
 def _nested(kind: Kind) -> Any:
@@ -198,13 +259,6 @@ def _read_duration(value: Any) -> Any:
 def _is_path(annotation: Any) -> bool:
     base = get_origin(annotation) or annotation
     return isinstance(base, type) and (issubclass(base, PurePath) or base is PathLike)
-
-
-def is_secret(annotation: Any) -> bool:
-    """Whether an annotation is, or contains, pydantic's SecretStr."""
-    if annotation is SecretStr:
-        return True
-    return any(is_secret(argument) for argument in get_args(annotation))
 
 
 def _fits_pydantic(annotation: Any) -> bool:

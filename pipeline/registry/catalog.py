@@ -106,7 +106,7 @@ class Catalog:
         )
         names = sorted({claim.name for claim in claims})
         detail = f"known names of the kind {kind}: {', '.join(names) or 'none'}"
-        return Fault(("type",), message, expected, "".join(nearest), detail)
+        return Fault(("type",), message, expected, "".join(nearest), detail, is_unknown_name=True)
 
 
 def _ambiguous(kind: Kind, type_name: str, claims: list[Claim]) -> Fault:

@@ -85,12 +85,12 @@ def _fault(
     wanted = " or ".join(wishes)
     if parameter is None:
         return Fault(path, wanted)
-    got = "a secret" if parameter.secret else shown(value)
+    got = "a secret" if parameter.may_hold_secret else shown(value)
     choices = re.findall(r"'([^']*)'", wanted)
     nearest = difflib.get_close_matches(value, choices, 1) if isinstance(value, str) else []
     if wanted.startswith("expected "):
         wanted = wanted.removeprefix("expected ")
     elif "; expected " in wanted:  # a validator's own words, which show the value themselves
         message, _, wanted = wanted.partition("; expected ")
-        return Fault(path, "a secret that does not fit" if parameter.secret else message, wanted)
+        return Fault(path, "a secret that does not fit" if parameter.may_hold_secret else message, wanted)
     return Fault(path, f"got {got}", f"{wanted} ({parameter.text})", "".join(nearest))

@@ -8,11 +8,13 @@ from enum import Enum
 from pathlib import PurePath
 from typing import Any
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 
 from pipeline.api.duration import format_duration
 from pipeline.api.period import Period
+from pipeline.config.document import unusable_keys
 from pipeline.registry.annotations import enum_text
+from pipeline.registry.traits import SECRETS
 
 
 class NoTomlForm(ValueError):
@@ -25,11 +27,15 @@ def plain(value: Any) -> Any:
     Secrets come out masked.
 
     Raises:
-        NoTomlForm: for any other object, and for None within a list or table.
+        NoTomlForm: for any other object, for None within a list or table, and for what TOML could
+            hold but a config could not: integers beyond 64 bits, names with a dot, no time at all.
     """
     for types, convert in _FORMS:
         if isinstance(value, types):
-            return convert(value)
+            form = convert(value)
+            for _ in unusable_keys(form):
+                raise NoTomlForm(f"{value!r} has no form in a config")
+            return form
     raise NoTomlForm(f"{value!r} has no form in TOML")
 
 
@@ -37,6 +43,12 @@ def _table(value: Mapping[Any, Any]) -> dict[str, Any]:
     if not all(isinstance(key, str) for key in value):
         raise NoTomlForm(f"{value!r} has keys that are no text")
     return {key: plain(item) for key, item in value.items()}
+
+
+def _duration(value: timedelta) -> str:
+    if value <= timedelta(0):
+        raise NoTomlForm(f"{value!r} is no duration that a config can write")
+    return format_duration(value)
 
 
 def _model(value: BaseModel) -> dict[str, Any]:
@@ -48,8 +60,8 @@ _FORMS: tuple[tuple[Any, Any], ...] = (  # an Enum may be an int or a str too, s
     ((bool, int, float, str, datetime, date, time), lambda value: value),
     (PurePath, str),
     (Period, str),
-    (timedelta, format_duration),
-    (SecretStr, str),
+    (timedelta, _duration),
+    (SECRETS, str),
     ((list, tuple), lambda value: [plain(item) for item in value]),
     ((set, frozenset), lambda value: sorted((plain(item) for item in value), key=repr)),
     (Mapping, _table),

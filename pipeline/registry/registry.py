@@ -62,6 +62,16 @@ class Registry:
             return None
         return frozenset(found.schema.settable)
 
+    def nested(self, kind: Kind, type_name: str) -> Mapping[str, Kind]:
+        """The arguments that take a component, in a list or table too, each with its kind."""
+        found = self._find(kind, type_name)
+        if isinstance(found, Fault):
+            return {}
+        arguments = found.schema.settable.items()
+        return {
+            name: next(iter(argument.nested)) for name, argument in arguments if len(argument.nested) == 1
+        }
+
     def check(
         self,
         kind: Kind,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from pipeline.api.kinds import Kind
-from pipeline.config.plan import CheckedTable, ComponentPlan, Fault, Place
-from pipeline.registry.annotations import NestedTable, Unsettable
+from pipeline.config.keys import KeyPath
+from pipeline.config.plan import CheckedTable, Fault
+from pipeline.registry.annotations import Unsettable
 from pipeline.registry.contracts import class_refusal
 from pipeline.registry.faults import validation_faults
+from pipeline.registry.finished import CheckNested, Finished
 from pipeline.registry.plain import NoTomlForm, plain
 from pipeline.registry.signature import Parameter, Signature, read_signature
-
-CheckNested = Callable[[Kind, str, Mapping[str, Any], Path | None], CheckedTable]
-"""Checks a nested component's table; the folder is what relative paths in it are relative to."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +92,16 @@ class Schema:
                     values |= {name: value for name, value in table.items() if name not in given}
         except ValidationError as error:
             faults += validation_faults(error, table, self.settable)
-        secrets = {name for name, parameter in self.settable.items() if parameter.secret}
-        finished = _Finished(table, folders, nested, secrets=secrets)
+        secrets: set[KeyPath] = {(name,) for name, parameter in self.settable.items() if parameter.secret}
+        finished = Finished(table, folders, nested, secrets=secrets)
         for name in sorted(values, key=self._position):
             finished.add(name, values[name])
-        return finished.result(faults)
+        return finished.result(faults, measured=self.measured, shadowed=self.signature.shadowed)
+
+    @cached_property
+    def measured(self) -> frozenset[KeyPath]:
+        """The arguments that name a metric of the run."""
+        return frozenset((name,) for name, parameter in self.settable.items() if parameter.measured)
 
     def _position(self, name: str) -> int:
         return list(self.settable).index(name) if name in self.settable else len(self.settable)
@@ -124,7 +128,7 @@ class Schema:
             return None
         names = ", ".join(self.settable) or "no argument at all"
         nearest = difflib.get_close_matches(name, self.settable, 1)
-        return Fault((name,), "unknown argument", names, "".join(nearest))
+        return Fault((name,), "unknown argument", names, "".join(nearest), is_unknown_key=True)
 
 
 def schema_of(kind: Kind, component: Callable[..., Any]) -> Schema:
@@ -136,69 +140,3 @@ def schema_of(kind: Kind, component: Callable[..., Any]) -> Schema:
         signature.refusal or class_refusal(kind, component),
         declared if isinstance(declared, type) and issubclass(declared, BaseModel) else None,
     )
-
-
-@dataclass
-class _Finished:
-    """Validated values on their way to a CheckedTable: paths made absolute, nested tables checked."""
-
-    table: Mapping[str, Any]
-    folders: Mapping[str, Path]
-    nested: CheckNested
-    arguments: dict[str, Any] = field(default_factory=dict)
-    plain: dict[str, Any] = field(default_factory=dict)
-    paths: set[str] = field(default_factory=set)
-    secrets: set[str] = field(default_factory=set)
-    faults: list[Fault] = field(default_factory=list)
-
-    def add(self, name: str, value: Any) -> None:
-        argument, written = self._finish((name,), value)
-        self.arguments[name] = argument
-        if written is not None:
-            self.plain[name] = written
-
-    def _finish(self, path: tuple[str | int, ...], value: Any) -> tuple[Any, Any]:
-        """The argument, and the same as TOML."""
-        if isinstance(value, Path):
-            return self._path(path, value)
-        if isinstance(value, NestedTable):
-            return self._component(path, value)
-        if isinstance(value, list | tuple) and type(value) in (list, tuple):
-            pairs = [self._finish((*path, index), item) for index, item in enumerate(value)]
-            return type(value)(pair[0] for pair in pairs), [pair[1] for pair in pairs]
-        if type(value) is dict:
-            items = {key: self._finish((*path, key), item) for key, item in value.items()}
-            return {k: pair[0] for k, pair in items.items()}, {k: pair[1] for k, pair in items.items()}
-        try:
-            return value, None if value is None else plain(value)
-        except NoTomlForm:  # an object of the author's own type: what the table had is its TOML
-            return value, self.table.get(str(path[0])) if len(path) == 1 else str(value)
-
-    def _path(self, path: tuple[str | int, ...], value: Path) -> tuple[Path, str]:
-        folder = self.folders.get(str(path[0]))
-        absolute = folder / value if folder is not None and path[0] in self.table else value
-        self.paths.add(str(path[0]))
-        return absolute, str(absolute)
-
-    def _component(self, path: tuple[str | int, ...], value: NestedTable) -> tuple[Any, Any]:
-        table = {key: item for key, item in value.table.items() if key != "type"}
-        type_name = value.table["type"]
-        checked = self.nested(value.kind, type_name, table, self.folders.get(str(path[0])))
-        key = ".".join(map(str, path))
-        self.faults += [
-            Fault((*path, *fault.path), fault.message, fault.expected, fault.nearest, fault.detail)
-            for fault in checked.faults
-        ]
-        self.paths |= {f"{key}.{inner}" for inner in checked.paths}
-        self.secrets |= {f"{key}.{inner}" for inner in checked.secrets}
-        plan = ComponentPlan(value.kind, key, type_name, checked.arguments, Place(""))
-        return plan, {"type": type_name, **checked.plain}
-
-    def result(self, faults: list[Fault]) -> CheckedTable:
-        return CheckedTable(
-            self.arguments,
-            self.plain,
-            frozenset(self.paths),
-            frozenset(self.secrets),
-            (*faults, *self.faults),
-        )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
 
 from pipeline.api.kinds import RULES, Kind
-from pipeline.registry.annotations import Unsettable, annotation_text, is_secret, resolve_hints, settable
+from pipeline.config.outline import own_keys
+from pipeline.registry.annotations import Unsettable, annotation_text, resolve_hints, settable
+from pipeline.registry.traits import is_measured, is_secret, may_hold_secret, nested_kinds
 
 MISSING = inspect.Parameter.empty
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -28,6 +30,8 @@ class Parameter:
     """What pydantic validates it with."""
     default: Any = MISSING
     doc: str = ""
+    annotation: Any = Any
+    """Its type as it was resolved."""
 
     @property
     def required(self) -> bool:
@@ -36,6 +40,21 @@ class Parameter:
     @property
     def secret(self) -> bool:
         return is_secret(self.type)
+
+    @property
+    def may_hold_secret(self) -> bool:
+        """Whether its values are not to be shown."""
+        return may_hold_secret(self.annotation)
+
+    @property
+    def nested(self) -> frozenset[Kind]:
+        """The kinds of the components that its table, or one inside it, may stand for."""
+        return nested_kinds(self.annotation)
+
+    @property
+    def measured(self) -> bool:
+        """Whether it names a metric of the run."""
+        return is_measured(self.annotation)
 
     @property
     def refusal(self) -> str | None:
@@ -57,6 +76,8 @@ class Signature:
     """It has ``**kwargs``: any further argument goes through unchecked."""
     refusal: str | None = None
     """Why a config cannot name the component at all."""
+    shadowed: frozenset[str] = frozenset()
+    """Parameters with the name of a key that the engine has in such a table, so that none can be set."""
 
 
 def read_signature(kind: Kind, component: Callable[..., Any]) -> Signature:
@@ -77,13 +98,15 @@ def read_signature(kind: Kind, component: Callable[..., Any]) -> Signature:
         for parameter in raw
         if parameter not in passed and parameter.name not in by_name and parameter.kind not in _VARIADIC
     ]
-    parameters = tuple(_parameter(parameter, hints) for parameter in rest)
+    taken = own_keys(kind)
+    parameters = tuple(_unless_taken(_parameter(parameter, hints), taken) for parameter in rest)
     return Signature(
         parameters,
         frozenset(parameter.name for parameter in passed) | by_name,
         by_name,
         any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in raw),
         _slot_refusal(kind, raw, passed, hints) or _required_refusal(parameters),
+        frozenset(parameter.name for parameter in rest if parameter.name in taken),
     )
 
 
@@ -91,6 +114,7 @@ def _declared(kind: Kind, component: Callable[..., Any], model: type[BaseModel])
     """The fields of a component's ``config_model``; they are passed on as keywords."""
     raw = _raw_parameters(component) or []
     by_name = frozenset(parameter.name for parameter in raw) & frozenset(RULES[kind].by_name)
+    taken = own_keys(kind)
     parameters = tuple(
         Parameter(
             name,
@@ -98,10 +122,21 @@ def _declared(kind: Kind, component: Callable[..., Any], model: type[BaseModel])
             field.annotation,
             MISSING if field.is_required() else field.get_default(call_default_factory=False),
             field.description or "",
+            field.annotation,
         )
         for name, field in model.model_fields.items()
     )
-    return Signature(parameters, by_name, by_name, model.model_config.get("extra") == "allow")
+    parameters = tuple(_unless_taken(parameter, taken) for parameter in parameters)
+    shadowed = frozenset(model.model_fields) & frozenset(taken)
+    takes_any = model.model_config.get("extra") == "allow"
+    return Signature(parameters, by_name, by_name, takes_any, _required_refusal(parameters), shadowed)
+
+
+def _unless_taken(parameter: Parameter, taken: Collection[str]) -> Parameter:
+    """The parameter; unsettable where a key of its name in the table is not the component's."""
+    if parameter.name not in taken:
+        return parameter
+    return replace(parameter, type=Unsettable(f"called as a key of the engine's own, {parameter.name!r}"))
 
 
 def _raw_parameters(component: Callable[..., Any]) -> list[inspect.Parameter] | None:
@@ -122,10 +157,11 @@ def _called(component: Callable[..., Any]) -> Callable[..., Any]:
 
 def _parameter(raw: inspect.Parameter, hints: dict[str, Any]) -> Parameter:
     text = annotation_text(raw.annotation) if raw.annotation is not MISSING else "any"
-    fitting = settable(hints.get(raw.name, Any))
+    annotation = hints.get(raw.name, Any)
+    fitting = settable(annotation)
     if raw.kind is inspect.Parameter.POSITIONAL_ONLY:
         fitting = Unsettable("positional-only")
-    return Parameter(raw.name, text, fitting, raw.default)
+    return Parameter(raw.name, text, fitting, raw.default, annotation=annotation)
 
 
 def _slot_refusal(

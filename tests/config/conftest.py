@@ -104,6 +104,9 @@ class FakeSchemas:
         found = COMPONENTS.get((str(kind), type_name))
         return None if found is None else frozenset(found)
 
+    def nested(self, kind: Kind, type_name: str) -> Mapping[str, Kind]:
+        return {}
+
     def check(
         self,
         kind: Kind,
@@ -120,11 +123,19 @@ class FakeSchemas:
             return CheckedTable(
                 {},
                 {},
-                faults=(Fault(("type",), f"there is no {kind} {type_name!r}", "", _near(type_name, names)),),
+                faults=(
+                    Fault(
+                        ("type",),
+                        f"there is no {kind} {type_name!r}",
+                        "",
+                        _near(type_name, names),
+                        is_unknown_name=True,
+                    ),
+                ),
             )
         faults, arguments = [], {}
         for key in table.keys() - known.keys():
-            faults.append(Fault((key,), "unknown key", "", _near(key, known)))
+            faults.append(Fault((key,), "unknown key", "", _near(key, known), is_unknown_key=True))
         for key, argument in known.items():
             if key in table:
                 try:
@@ -138,8 +149,10 @@ class FakeSchemas:
         return CheckedTable(
             arguments=arguments,
             plain={key: _toml(value) for key, value in arguments.items() if value is not None},
-            paths=frozenset(key for key, argument in known.items() if argument.type is Path),
-            secrets=frozenset(key for key, argument in known.items() if argument.secret),
+            paths=frozenset((key,) for key, argument in known.items() if argument.type is Path),
+            secrets=frozenset((key,) for key, argument in known.items() if argument.secret),
+            choices=frozenset((key,) for key, argument in known.items() if isinstance(argument.type, tuple)),
+            measured=frozenset({("monitor",)} & {(key,) for key in known}),
             faults=tuple(faults),
         )
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.api.kinds import Kind
+from pipeline.cli.loading import load_with_registry
 from pipeline.config.plan import ComponentPlan, Place
+from pipeline.errors import ConfigError
 from pipeline.registry.registry import Registry
 
 TINY = """
@@ -123,3 +125,17 @@ def test_a_file_that_is_already_imported_is_not_run_again(tmp_path, registry, mo
     __import__("was_imported")
     assert registry.load_local([file]) == ()
     assert registry.check(Kind.MODEL, "tiny", {}, folders={}).faults == ()
+
+
+def test_a_file_that_does_not_import_is_reported_where_it_is_named_with_all_else(tmp_path, monkeypatch):
+    """CFG-05: and a name that nobody has is not reported beside it, since that file may have it."""
+    write(tmp_path / "broken_parts.py", "raise ValueError('not today')\n")
+    config = 'components = [\n  "broken_parts.py",\n]\nsed = 1\n[model]\ntype = "tiny"\n'
+    (tmp_path / "pipeline.toml").write_text(config)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError) as caught:
+        load_with_registry("pipeline.toml")
+    heads = [(problem.place, problem.key) for problem in caught.value.problems]
+    assert ("pipeline.toml:2:3", "components") in heads and ("pipeline.toml:4:1", "sed") in heads
+    assert ("pipeline.toml:6:1", "model.type") not in heads
+    assert "ValueError: not today" in str(caught.value)

@@ -193,7 +193,7 @@ def test_paths_are_absolute_by_the_folder_of_their_file(tmp_path):
     assert checked.arguments["more"] == [tmp_path / "two" / "b", Path("/c")]
     assert checked.plain["file"] == str(tmp_path / "one" / "a.txt")
     assert checked.arguments["start"] == Path("data")
-    assert checked.paths == {"file", "more", "start"}
+    assert checked.paths == {("file",), ("more", 0), ("more", 1), ("start",)}
 
 
 def test_secrets_are_named_and_shown_nowhere():
@@ -201,10 +201,10 @@ def test_secrets_are_named_and_shown_nowhere():
 
     checked = check(component, {"token": "hunter2"})
     assert checked.arguments["token"].get_secret_value() == "hunter2"
-    assert checked.secrets == {"token", "key"} and "hunter2" not in str(checked.plain)
+    assert checked.secrets == {("token",), ("key",)} and "hunter2" not in str(checked.plain)
     wrong = check(component, {"token": 123456})
     (fault,) = wrong.faults
-    assert wrong.secrets == {"token", "key"}
+    assert wrong.secrets == {("token",), ("key",)}
     assert "123456" not in str(fault)
 
 

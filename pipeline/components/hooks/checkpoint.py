@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge
 
 from pipeline.api.hook import CheckpointPolicy, Hook
+from pipeline.api.metric_name import MetricName
 from pipeline.api.period import Period
 
 
@@ -28,7 +29,7 @@ class Checkpoint(Hook):
         *,
         keep_last: Annotated[int, Ge(1)] = 2,
         keep_best: Annotated[int, Ge(0)] = 1,
-        monitor: str | None = None,
+        monitor: MetricName | None = None,
         mode: Literal["min", "max"] = "min",
         on_disk_full: Literal["stop", "warn"] = "stop",
     ) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge
 
 from pipeline.api.hook import Hook
+from pipeline.api.metric_name import MetricName
 from pipeline.api.run import Run
 from pipeline.errors import RunError
 
@@ -25,7 +26,7 @@ class EarlyStopping(Hook):
 
     def __init__(
         self,
-        monitor: str,
+        monitor: MetricName,
         mode: Literal["min", "max"] = "min",
         patience: Annotated[int, Ge(1)] = 3,
         min_delta: Annotated[float, Ge(0)] = 0.0,

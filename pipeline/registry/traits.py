@@ -1,0 +1,69 @@
+"""What an annotation says besides its type: secrets, listed choices, metrics' names, components."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, Secret, SecretBytes, SecretStr
+
+from pipeline.api.kinds import Kind
+from pipeline.api.metric_name import NamesMetric
+
+_NESTED_KINDS = {
+    "torch.nn.modules.module.Module": Kind.MODEL,
+    "torch.utils.data.dataset.Dataset": Kind.DATASET,
+    "pipeline.api.metric.Metric": Kind.METRIC,
+    "pipeline.api.hook.Hook": Kind.HOOK,
+}  # by name, so that nothing imports torch before a component did
+
+SECRETS = (SecretStr, SecretBytes, Secret)
+"""Pydantic's types of what is not to be shown."""
+
+
+def nested_kind(annotation: Any) -> Kind | None:
+    """The kind whose base class an annotation is or inherits, so that a nested table builds it."""
+    bases = annotation.__mro__ if isinstance(annotation, type) else ()
+    names = (f"{base.__module__}.{base.__qualname__}" for base in bases)
+    return next((_NESTED_KINDS[name] for name in names if name in _NESTED_KINDS), None)
+
+
+def nested_kinds(annotation: Any) -> frozenset[Kind]:
+    """The kinds of the components that stand in an annotation, alone or in a list, table or union."""
+    kind = nested_kind(get_origin(annotation) or annotation)
+    inside = (nested_kinds(argument) for argument in get_args(annotation))
+    return frozenset({kind} if kind else ()).union(*inside)
+
+
+def is_secret(annotation: Any) -> bool:
+    """Whether an annotation is one of pydantic's secret types, or a list, table or union of them."""
+    if annotation in SECRETS or get_origin(annotation) in SECRETS:
+        return True
+    return any(is_secret(argument) for argument in get_args(annotation))
+
+
+def may_hold_secret(annotation: Any) -> bool:
+    """Whether an annotation is secret, or is or contains a model with a secret among its fields."""
+    pending, seen = [annotation], set()
+    while pending:
+        one = pending.pop()
+        if is_secret(one):
+            return True
+        pending += get_args(one)
+        if isinstance(one, type) and issubclass(one, BaseModel) and one not in seen:
+            seen.add(one)
+            pending += [field.annotation for field in one.model_fields.values()]
+    return False
+
+
+def is_measured(annotation: Any) -> bool:
+    """Whether an annotation is, or contains, ``pipeline.MetricName``."""
+    if any(isinstance(mark, NamesMetric) for mark in getattr(annotation, "__metadata__", ())):
+        return True
+    return any(is_measured(argument) for argument in get_args(annotation))
+
+
+def is_listed(annotation: Any, value: Any) -> bool:
+    """Whether a Literal in an annotation has the value."""
+    if get_origin(annotation) is Literal:
+        return value in get_args(annotation)
+    return any(is_listed(argument, value) for argument in get_args(annotation))
