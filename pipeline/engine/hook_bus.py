@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from pipeline.api.hook import EVENTS, CheckpointPolicy, Hook, Ranks
+from pipeline.engine import random_state
 from pipeline.engine.group import Group
 from pipeline.engine.view import Requests, RunFacts, RunView
 from pipeline.engine.world import World
@@ -80,11 +81,13 @@ class HookBus:
     def begin(self, group: Group) -> Requests:
         """Call ``on_run_start`` and agree on what is asked in it; all ranks call it together.
 
-        What was asked before a resume waits for its log point, as it does in an uninterrupted run.
+        What was asked before a resume waits for its log point, as it does in an uninterrupted run. The
+        training streams stay where they are: what hooks draw here would come once an attempt.
         """
         restored = Requests(self.later.stop, self.later.checkpoint)
         self.later.clear()
-        self.call("on_run_start")
+        with random_state.preserved():
+            self.call("on_run_start")
         asked = self.agree(group) if self.may_have_asked() else Requests()
         self.later.merge(restored)
         return asked

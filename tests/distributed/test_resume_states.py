@@ -75,6 +75,17 @@ def test_a_run_that_a_hook_has_ended_stays_ended(command, tmp_path):
     assert record_of(folder)["steps"] == 50  # made longer, it is meant to go on
 
 
+def test_what_hooks_draw_as_an_attempt_begins_moves_no_stream(command, tmp_path):
+    """It comes once an attempt, and the dropout goes on as it was all the same."""
+    config = write_config(
+        tmp_path,
+        model={"type": "net", "dropout": 0.5},
+        hooks={"drawing_at_start": {}, "checkpoint": {"every": "2 steps"}},
+    )
+    folder = killed_and_resumed(command, tmp_path, config, "hooks.killer={step=7}")
+    same(folder, whole(command, tmp_path, config))
+
+
 def test_a_gated_hooks_wish_is_kept(command, tmp_path):
     """Asked for in step 2, saved in step 3, killed in step 4, heard in step 5."""
     config = write_config(

@@ -330,6 +330,16 @@ class Sleeper(Hook):
             time.sleep(self.seconds)
 
 
+@register("hook", "drawing_at_start")
+class DrawingAtStart(Hook):
+    """Draws whenever an attempt begins."""
+
+    ranks = "all"
+
+    def on_run_start(self, run):
+        torch.rand(()), np.random.rand(), random.random()
+
+
 @register("hook", "asker")
 class Asker(Hook):
     """Asks for a stop or a checkpoint at a step."""
