@@ -61,6 +61,7 @@ COMMANDS = {
         CONFIG --set --unset --resume --accept-changes --from --runs-dir --name --nproc
     """,
     "check": "CONFIG --set --unset --world-size --json --resolved",
+    "verify": "CONFIG --set --unset --steps --world-sizes --json",
     "evaluate": "RUN --checkpoint --set --unset --runs-dir --nproc --json",
     "predict": "RUN --dataset -o --output --checkpoint --set --unset --runs-dir --nproc",
     "components": "KIND NAME --json --load",

@@ -64,7 +64,7 @@ class Hook:
     others there, and is the same for all that."""
 
     def on_run_start(self, run: Run) -> None:
-        """Before the first step of this attempt, after any restore; drawing here moves no stream of training."""
+        """Before the first step of this attempt, after any restore. Drawing moves no training stream."""
 
     def on_epoch_start(self, run: Run) -> None:
         """Before the first batch of an epoch; not called again where a resume enters it midway."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipeline.cli.output import CONFIG_ERROR, say, shown_errors
-from pipeline.cli.results import print_json, print_table, toml_of
-from pipeline.errors import ConfigError
+from pipeline.cli.results import print_json, print_table, problems_as_json, toml_of
 
 if TYPE_CHECKING:
     from pipeline.cli.checking import Batches, Report
@@ -46,7 +43,7 @@ def command(
     """
     if as_json and resolved:
         raise click.UsageError("--json and --resolved cannot be given together")
-    with shown_errors(CONFIG_ERROR), _problems_as_json(as_json):
+    with shown_errors(CONFIG_ERROR), problems_as_json(as_json):
         from pipeline.cli.loading import load_with_registry
 
         loaded = load_with_registry(config, sets=sets, unsets=unsets)
@@ -62,17 +59,6 @@ def command(
             print_json(_document(report))
         else:
             _show(report)
-
-
-@contextmanager
-def _problems_as_json(wanted: bool) -> Iterator[None]:
-    try:
-        yield
-    except ConfigError as error:
-        if not wanted:
-            raise
-        print_json({"problems": [asdict(problem) for problem in error.problems]})
-        sys.exit(CONFIG_ERROR)
 
 
 def _document(report: Report) -> dict[str, Any]:

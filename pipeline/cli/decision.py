@@ -7,7 +7,6 @@ and told to the others as plain data.
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -19,6 +18,7 @@ from pipeline.cli.loading import Loaded
 from pipeline.cli.naming import parse_parent
 from pipeline.cli.records import new_record, next_attempt
 from pipeline.cli.search import run_to_resume
+from pipeline.cli.seed import seed_of
 from pipeline.cli.wish import Wish
 from pipeline.config.config import to_toml
 from pipeline.config.hiding import mask
@@ -35,8 +35,6 @@ from pipeline.runs.record import Parent, Record, read, write
 from pipeline.runs.store import CheckpointStore
 
 Say = Callable[[str], None]
-
-_SEED_BITS = 32  # short enough to be typed again
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ def _begin(loaded: Loaded, wish: Wish, world_size: int, threads: int, say: Say) 
     """Make the folder of a new run."""
     config = loaded.config
     drawn = config.plan.seed is None
-    seed = secrets.randbits(_SEED_BITS) if config.plan.seed is None else config.plan.seed
+    seed = seed_of(config.plan)
     parent = parse_parent(wish.parent, wish.runs_dir) if wish.parent else None
     code = read_code(Path(config.path).absolute().parent, leave_out=wish.runs_dir)
     record = new_record(

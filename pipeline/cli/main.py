@@ -12,6 +12,7 @@ from pipeline.cli.output import let_rank_0_speak
 _COMMANDS = {
     "run": "Train.",
     "check": "Find what is wrong with a config, without training.",
+    "verify": "Prove the promises on a config's own components.",
     "evaluate": "Evaluate a checkpoint of a run.",
     "predict": "Write a checkpoint's outputs for a dataset.",
     "components": "Show what is installed, and from where.",

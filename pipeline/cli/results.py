@@ -6,10 +6,16 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import click
+
+from pipeline.cli.output import CONFIG_ERROR
+from pipeline.errors import ConfigError
 
 NOTHING = "-"
 """Stands in a table for what is not there."""
@@ -41,6 +47,18 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title:
 def print_json(value: Any) -> None:
     """Print one JSON document; as in run.json, numbers that are not finite are strings."""
     click.echo(json.dumps(_json(value), indent=2, ensure_ascii=False, allow_nan=False, default=str))
+
+
+@contextmanager
+def problems_as_json(wanted: bool) -> Iterator[None]:
+    """Where JSON is wanted, print the problems of a config as such, and exit."""
+    try:
+        yield
+    except ConfigError as error:
+        if not wanted:
+            raise
+        print_json({"problems": [asdict(problem) for problem in error.problems]})
+        sys.exit(CONFIG_ERROR)
 
 
 def print_csv(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

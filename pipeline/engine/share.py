@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pipeline.engine.fetch import Reading
 from pipeline.engine.position import Position
 
 
@@ -38,6 +39,11 @@ class Saved:
 
 class ShareReader(Protocol):
     """Reads this rank's shares of a dataset."""
+
+    @property
+    def fetcher(self) -> Reading:
+        """The dataset as it is read here."""
+        ...
 
     @property
     def steps(self) -> int | None:

@@ -52,7 +52,7 @@ class StreamReader:
         worker_seed: int,
         origin: str,
     ) -> None:
-        self._fetcher = fetcher
+        self.fetcher = fetcher
         self._rank = world.rank
         self._group = group
         self._shards = max(1, settings.workers)
@@ -132,7 +132,7 @@ class StreamReader:
         prepared, self._prepared = self._prepared, None
         if prepared is not None and prepared[0] == (epoch, first_step):
             return prepared[1]
-        self._fetcher.set_epoch(epoch)
+        self.fetcher.set_epoch(epoch)
         if first_step == 0:
             self._progress = Progress.none(self._shards)
         first_shard = self._rank * self._shards

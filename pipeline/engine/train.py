@@ -71,6 +71,8 @@ class Setting:
     """Where rank 0 writes checkpoints; whoever made it waits for it when the attempt ends in an error."""
     say: Say
     """Prints a line for people, on rank 0."""
+    observe: Callable[[Assembly, HookBus, RunState], None] | None = None
+    """Shown what is built and restored, before the first step, by who watches the run from beside it."""
 
 
 def train(experiment: Experiment, setting: Setting, start: Start) -> Result:
@@ -89,6 +91,8 @@ def train(experiment: Experiment, setting: Setting, start: Start) -> Result:
     checkpointing = Checkpointing(assembly, hooks, state, setting.group, setting.world)
     _begin(checkpointing, start, setting.say)
     del start  # nobody else holds it: as large as all of the run's state, and needed no more
+    if setting.observe is not None:
+        setting.observe(assembly, hooks, state)
     with _opened(setting.folder, setting.world) as write_row:
         loop = _loop(checkpointing, setting, write_row)
         try:

@@ -1,0 +1,1 @@
+"""A check each: a comparison over what trials and probe have left."""

@@ -1,0 +1,54 @@
+"""Whether a killed and resumed run goes on as one that was not killed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline.cli.verification.attributes import Attributes
+from pipeline.cli.verification.evidence import Evidence, first_difference
+from pipeline.cli.verification.finding import Blame, Check, Finding, judged
+from pipeline.cli.verification.remedies import RESUMABLE
+
+NAME, TITLE = "resume", "the same after a kill and a resume"
+
+
+def check(blame: Blame, whole: Sequence[Evidence], resumed: Sequence[Evidence], saved: int) -> Check:
+    """Compare what came after the checkpoint of step ``saved``, rank by rank, bit for bit."""
+    findings = [_found(blame, *pair, saved) for pair in zip(whole, resumed, strict=True)]
+    steps = max(whole[0].values, default=0)
+    detail = (
+        f"saved after step {saved}, all processes killed after step {saved + 1}, resumed, and steps "
+        f"{saved + 1} to {steps} compared bit for bit, with {len(whole)} processes"
+    )
+    return judged(NAME, TITLE, detail, [finding for finding in findings if finding])
+
+
+def _found(blame: Blame, whole: Evidence, resumed: Evidence, saved: int) -> Finding | None:
+    one, two = ([entry for entry in rank.trace if entry.step > saved] for rank in (whole, resumed))
+    difference = first_difference(one, two)
+    if difference is None:
+        return None
+    component, entry = difference.component, difference.entry
+    lost = lost_attributes(whole, resumed, component, saved)
+    message = f"{entry.what} at step {entry.step} is another when the run was killed and resumed"
+    if lost:
+        message += f": its attribute {lost[0]}"
+    return blame.finding(component, message, RESUMABLE.get(blame.kind(component), ""))
+
+
+def lost_attributes(whole: Evidence, resumed: Evidence, component: str, saved: int) -> list[str]:
+    """Attributes that changed in training and are not what they were after the resume, in words."""
+    first, before, after = (
+        evidence.attributes.get(step, {}).get(component, {})
+        for evidence, step in ((whole, 1), (whole, saved + 1), (resumed, saved + 1))
+    )
+    return [
+        f"{name} was {value} after step {saved}, and is {after.get(name, 'not there')} after the resume"
+        for name, value in before.items()
+        if value != first.get(name) and value != after.get(name)
+    ]
+
+
+def unchanged(one: Attributes, two: Attributes) -> frozenset[str]:
+    """The attributes that are equal in two."""
+    return frozenset(name for name, value in one.items() if two.get(name) == value)
