@@ -7,9 +7,8 @@ import signal
 import pytest
 import torch
 
-from runs_of import only_run, record_of, rows_of, state_of, weights_of, write_config
-
-STEPS_PER_EPOCH = 5
+from comparing import assert_same_run
+from runs_of import only_run, record_of, rows_of, weights_of, write_config
 
 HARD = {  # everything that has a state
     "model": {"type": "net", "dropout": 0.2, "batch_norm": True},
@@ -26,31 +25,6 @@ HOOKS = {
 
 def finished(job, world_size):
     assert job.wait() == [0] * world_size, job.report()
-
-
-def compare(folder, expected):
-    """Weights, the whole other state, and every row but its time."""
-    left, right = weights_of(folder), weights_of(expected)
-    assert left.keys() == right.keys()
-    assert all(torch.equal(left[name], right[name]) for name in left)
-    assert rows_of(folder) == rows_of(expected)
-    same_state(state_of(folder), state_of(expected))
-
-
-def same_state(left, right, path="state"):
-    assert type(left) is type(right), path
-    if isinstance(left, torch.Tensor):
-        assert torch.equal(left, right), path
-    elif isinstance(left, dict):
-        assert left.keys() == right.keys(), path
-        for key in left:
-            same_state(left[key], right[key], f"{path}.{key}")
-    elif isinstance(left, list | tuple):
-        assert len(left) == len(right), path
-        for number, (one, other) in enumerate(zip(left, right, strict=True)):
-            same_state(one, other, f"{path}[{number}]")
-    else:
-        assert left == right, path
 
 
 CASES = [
@@ -79,25 +53,10 @@ def test_killed_and_resumed_equals_never_killed(command, tmp_path, world_size, c
     assert record_of(killed)["status"] == "running"
     job = command(world_size, ["run", config, *runs, "--resume"])
     finished(job, world_size)
-    compare(killed, only_run(tmp_path / "whole"))
+    assert_same_run(killed, only_run(tmp_path / "whole"))
     attempts = record_of(killed)["attempts"]
     assert [attempt["status"] for attempt in attempts] == ["interrupted", "completed"]
     assert attempts[1]["first_step"] == (kill_after - 1) // 2 * 2 + 1, job.report()
-
-
-def test_a_kill_after_every_step(command, tmp_path, count):
-    """CKP-04: every kill point of three epochs, twice in one epoch among them."""
-    config = write_config(tmp_path, **HARD, hooks=HOOKS)
-    finished(command(2, ["run", config, "--runs-dir", tmp_path / "whole"]), 2)
-    whole = only_run(tmp_path / "whole")
-    for step in range(1, 3 * STEPS_PER_EPOCH, count(6, 1)):
-        runs = ["--runs-dir", tmp_path / f"killed-{step}"]
-        for kill_after in sorted({step, min(step + 2, 14)}):
-            kill = ["--set", f"hooks.killer={{step={kill_after}}}"]
-            job = command(2, ["run", config, *runs, "--resume", *kill])
-            assert job.wait() == [-signal.SIGKILL] * 2, job.report()
-        finished(command(2, ["run", config, *runs, "--resume"]), 2)
-        compare(only_run(tmp_path / f"killed-{step}"), whole)
 
 
 def test_another_number_of_ranks_goes_on_with_the_same_order(command, tmp_path):

@@ -31,6 +31,7 @@ ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"])
 COMPONENTS = ROOT / "docs" / "components.md"
 CONFIG = ROOT / "docs" / "config.md"
+SOAK = ROOT / "docs" / "soak.md"  # a record of the commit that it names, whose tests may have gone since
 PROMISES = ROOT / "docs" / "promises.md"
 RELIABILITY = ROOT / "docs" / "reliability.md"
 
@@ -199,7 +200,7 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if page != SOAK], ids=lambda page: page.name)
 def test_named_tests_exist(page):
     for name in re.findall(r"`(tests/[\w/.]+\.py(?:::\w+)?)`", page.read_text()):
         path, _, function = name.partition("::")

@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 import time
+from typing import Literal
 
 from pipeline import Hook, register
 
@@ -14,16 +15,24 @@ from pipeline import Hook, register
 class Killer(Hook):
     """Kills the whole job without a word after a step: every rank itself, as SIGKILL does.
 
-    A checkpoint that is being written just then is complete first, so that a test knows which is the newest.
+    At the start of the epoch that follows, the checkpoint of that step is there too. One that is being
+    written just then is complete first, so that a test knows which is the newest.
     """
 
     ranks = "all"
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, step: int, event: Literal["step_end", "epoch_start"] = "step_end") -> None:
         self.step = step
+        self.event = event
+
+    def on_epoch_start(self, run):
+        self._maybe_kill(run, "epoch_start")
 
     def on_step_end(self, run):
-        if run.step == self.step:
+        self._maybe_kill(run, "step_end")
+
+    def _maybe_kill(self, run, event):
+        if (run.step, event) == (self.step, self.event):
             ready = run.folder / f"all-written-{self.step}"
             if run.world.rank == 0:
                 for thread in threading.enumerate():
