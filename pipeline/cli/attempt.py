@@ -17,6 +17,7 @@ from pipeline.cli.meeting import Meeting, meet
 from pipeline.cli.memory import Agent
 from pipeline.cli.ranks import RunFailedError, blamed, joined
 from pipeline.cli.records import finish
+from pipeline.cli.sync_batchnorm import require_sync_batchnorm
 from pipeline.cli.wish import Wish
 from pipeline.engine.background import Background
 from pipeline.engine.checkpoint import Checkpoint, read_checkpoint
@@ -54,7 +55,9 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
         RunFailedError: from then on, whatever it was; it is in the run's record.
     """
     plan = loaded.config.plan
-    meeting = meet(loaded, wish, World.from_environment(plan.distributed), say)
+    here = World.from_environment(plan.distributed)
+    require_sync_batchnorm(loaded.config, here)
+    meeting = meet(loaded, wish, here, say)
     world, store = meeting.world, meeting.store
     threads, why = choose_threads(plan.distributed, world.local_world_size)
 

@@ -91,6 +91,7 @@ def examine(loaded: Loaded, world_size: int) -> Report:
         ConfigError: with all that would fail.
     """
     from pipeline.cli.experiment import bind_experiment
+    from pipeline.cli.sync_batchnorm import sync_batchnorm_problems
     from pipeline.engine.rehearsal import rehearse
 
     plan, registry = loaded.config.plan, loaded.registry
@@ -99,8 +100,10 @@ def examine(loaded: Loaded, world_size: int) -> Report:
     }
     experiment = bind_experiment(plan, registry, plan.seed or 0)
     rehearsal = rehearse(experiment, world_size, declarations)
-    if rehearsal.problems:
-        raise ConfigError(rehearsal.problems)
+    windows = [plan.train.global_batch_size, *filter(None, [rehearsal.last_batch])]
+    problems = [*rehearsal.problems, *sync_batchnorm_problems(loaded.config, world_size, windows)]
+    if problems:
+        raise ConfigError(problems)
     limits = tuple(_limits(plan))
     return Report(
         config=loaded.config,

@@ -21,6 +21,7 @@ from pipeline.engine.reader import NaturalOrder, Reader
 from pipeline.engine.share import ShareReader
 from pipeline.engine.stream_fetch import StreamFetcher, can_shard
 from pipeline.engine.stream_reader import StreamReader
+from pipeline.engine.sync_batchnorm import require_paired
 from pipeline.engine.world import World
 from pipeline.errors import ComponentError, RunError
 
@@ -113,7 +114,10 @@ def _train_reader(
     seed = derive_seed(experiment.seed, "sampler")
     order = as_order(sampler, group, seed, experiment.sampler, is_main=world.is_main)
     builder.at_work("dealing the samples")
-    return build_reader(experiment, world, "train", dataset, order, _train_dealing(experiment, order))
+    dealing = _train_dealing(experiment, order)
+    windows = [len(dealing.window(step)) for step in (0, dealing.steps - 1)]
+    require_paired(experiment.train, windows, world.world_size)
+    return build_reader(experiment, world, "train", dataset, order, dealing)
 
 
 def _train_stream(
@@ -132,6 +136,12 @@ def _train_stream(
             f"and so the shards of {part} that fall to them unread; choose at least {world.world_size}"
         )
     drop_last = experiment.loader.drop_last
+    if experiment.train.sync_batchnorm and world.world_size > 1 and not drop_last:
+        raise RunError(
+            f"train.sync_batchnorm = true would wait for ever at the end of {part}, where only some ranks "
+            "may have samples left; set loader.drop_last = true"
+        )
+    require_paired(experiment.train, [batch], world.world_size)
     return _stream_reader(experiment, world, group, "train", dataset, batch, drop_last=drop_last)
 
 

@@ -9,9 +9,10 @@ from torch import nn
 from pipeline.engine.builder import Builder
 from pipeline.engine.experiment import Experiment
 from pipeline.engine.step_module import StepModule
+from pipeline.engine.sync_batchnorm import synchronised
 from pipeline.engine.weights import freeze, start_from
 from pipeline.engine.world import World
-from pipeline.errors import ComponentError, RunError
+from pipeline.errors import ComponentError
 
 
 def build_modules(
@@ -30,7 +31,7 @@ def build_modules(
             say(f"model.weights: left as initialised: {', '.join(left)}")
     freeze(model, experiment.freeze)
     if experiment.train.sync_batchnorm:
-        model = _sync_batchnorm(model, world)
+        model = synchronised(model, world)
     step_module = pair(builder, experiment, model, world)
     builder.at_work(experiment.model.key)
     if not any(parameter.requires_grad for parameter in step_module.parameters()):
@@ -47,14 +48,3 @@ def pair(builder: Builder, experiment: Experiment, model: nn.Module, world: Worl
     if isinstance(objective, nn.Module):
         objective.to(world.device)
     return StepModule(model, objective, world.device, experiment.train.precision)
-
-
-def _sync_batchnorm(model: nn.Module, world: World) -> nn.Module:
-    if world.device.type != "cuda":
-        raise RunError(
-            "train.sync_batchnorm = true needs CUDA: torch has no synchronised batch norm on the CPU"
-        )
-    if world.world_size == 1:
-        return model
-    converted: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
-    return converted

@@ -54,6 +54,8 @@ class Rehearsal:
     samples: Mapping[str, int] = field(default_factory=dict)
     """The length of each dataset."""
     steps_per_epoch: int | None = None
+    last_batch: int | None = None
+    """Samples of an epoch's last global batch, over all ranks."""
     total_steps: int | None = None
     checkpoint: int | None = None
     """Bytes of one checkpoint, without what hooks keep in it."""
@@ -123,6 +125,7 @@ class _Rehearsing:
                 name: len(one.source) for name, one in samples.items() if one and one.source is not None
             },
             steps_per_epoch=steps,
+            last_batch=len(dealing.window(steps - 1)) if dealing and steps else None,
             total_steps=total,
             checkpoint=_checkpoint(step_module, memory),
             unused=unused,

@@ -204,25 +204,6 @@ def test_ranks_draw_different_dropout_and_start_equal(command, tmp_path):
     )
 
 
-def test_batch_norm_statistics_are_one_value_in_evaluation_and_checkpoint(command, tmp_path):
-    """ACC-06: the logged score is the saved model's, re-evaluated by one process."""
-    for rule in ("rank0", "mean"):
-        (tmp_path / rule).mkdir()
-        config = write_config(
-            tmp_path,
-            model={"type": "net", "batch_norm": True},
-            distributed__buffers=rule,
-            hooks={"checkpoint": {"every": "1 epoch"}},
-        )
-        folder = trained(command, tmp_path / rule, 2, config)
-        job = command(1, ["evaluate", folder, "--checkpoint", "last", "--json"], launcher=False)
-        assert job.wait() == [0], job.report()
-        logged = [row for row in rows_of(folder) if "eval/loss" in row][-1]
-        again = json.loads(job.stdout(0))["metrics"]
-        assert again["eval/loss"] == pytest.approx(logged["eval/loss"], abs=1e-6)
-        assert again["eval/accuracy"] == logged["eval/accuracy"]
-
-
 def test_an_evaluation_is_that_of_the_model_in_evaluation_mode(command, tmp_path):
     """The logged values are those of plain torch: no dropout, running statistics, every sample once."""
     config = write_config(
