@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from types import FrameType
 from uuid import uuid4
 
 from pipeline.cli.output import FAILED
 from pipeline.engine.signals import STOPPED
 
 
-def launch(nproc: int, arguments: Sequence[str]) -> int:
+def launch(
+    nproc: int,
+    arguments: Sequence[str],
+    *,
+    stop_signals: Iterable[str] = (),
+    patience: timedelta = timedelta(seconds=30),
+) -> int:
     """Start ``nproc`` processes of ``python -m pipeline ARGUMENTS`` and wait for them.
+
+    Args:
+        stop_signals: those that the processes take for a wish to stop ("TERM", "INT", ...); passed on.
+        patience: how long the processes may take to stop, before they are killed.
 
     Returns:
         The exit status of the process that failed first; 0 if none; 75 after a signal.
@@ -24,14 +38,34 @@ def launch(nproc: int, arguments: Sequence[str]) -> int:
     workers = ["--nproc-per-node", str(nproc), "-m", "pipeline", *arguments]
     options = parse_args([*rendezvous, *workers])  # type: ignore[no-untyped-call]
     launch_config, command, command_arguments = config_from_args(options)
+    if hasattr(launch_config, "shutdown_timeout"):  # older ones always wait 30 s
+        launch_config.shutdown_timeout = int(patience.total_seconds())
     try:
-        elastic_launch(config=launch_config, entrypoint=command)(*command_arguments)
+        with _passed_on(stop_signals):
+            elastic_launch(config=launch_config, entrypoint=command)(*command_arguments)
     except ChildFailedError as error:
         _, failure = error.get_first_failure()
         return failure.exitcode if failure.exitcode > 0 else FAILED
     except SignalException:  # passed on to the processes, which have written their checkpoint
         return STOPPED
     return 0
+
+
+@contextmanager
+def _passed_on(names: Iterable[str]) -> Iterator[None]:
+    """Inside, these signals reach the agent as it expects them; by itself it is killed by some of them."""
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+
+    def tell_agent(number: int, frame: FrameType | None) -> None:
+        raise SignalException(f"got {signal.Signals(number).name}", signal.Signals(number))
+
+    numbers = [signal.Signals[f"SIG{name}"] for name in names]
+    previous = {number: signal.signal(number, tell_agent) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def without_nproc(argv: Sequence[str]) -> list[str]:

@@ -64,7 +64,8 @@ def meet(loaded: Loaded, wish: Wish, world: World, say: Say) -> Meeting:
     roll = _roll(launcher, world, word, settings)
     words = [json.loads(text) for text in roll.told]
     if memory.is_stopped(Agent(**agent) for agent, _ in words):
-        say("this launcher's run was stopped by a signal, so a restarted group does not begin again")
+        if world.is_main:
+            say("this launcher's run was stopped by a signal, so a restarted group does not begin again")
         raise EarlyStop(signal.SIGTERM)
     everywhere = [Found(**one) if one else None for _, one in words]
     if former is not None and not any(everywhere):

@@ -65,7 +65,9 @@ def command(
         loaded = _load(_config_path(config, resume, parent, runs_dir), sets, unsets, name)
         if nproc is not None:
             signals.uninstall()
-            sys.exit(launch(nproc, without_nproc(sys.argv[1:])))
+            plan, rest = loaded.config.plan, without_nproc(sys.argv[1:])
+            wish, patience = plan.train.stop_signals, plan.distributed.timeout
+            sys.exit(launch(nproc, rest, stop_signals=wish, patience=patience))
         signals.install(loaded.config.plan.train.stop_signals)
         sys.exit(
             _train(

@@ -44,22 +44,6 @@ def test_a_signal_to_any_rank_stops_all_after_one_step(command, tmp_path, world_
     assert rows_of(folder) == rows_of(only_run(tmp_path / "whole"))
 
 
-def test_a_signal_to_the_launcher(torchrun, tmp_path):
-    """LCH-02 (c): torchrun passes it on to every rank."""
-    config = write_config(tmp_path, train__epochs=500, hooks={"slow": {"seconds": 0.02}})
-    job = torchrun(2, ["run", config, "--runs-dir", tmp_path / "runs"])
-    deadline = time.monotonic() + 60
-    while "first step done" not in job.output():
-        assert time.monotonic() < deadline, job.output()
-        time.sleep(0.01)
-    job.kill(signal.SIGTERM)
-    assert job.wait() != 0
-    folder = only_run(tmp_path / "runs")
-    record = record_of(folder)
-    assert (record["status"], record["reason"]) == ("stopped", "SIGTERM")
-    assert [path.name for path in (folder / "checkpoints").glob("step-*")] == [f"step-{record['steps']:06d}"]
-
-
 def test_before_the_first_step_there_is_no_checkpoint(command, tmp_path):
     """The run is marked as stopped, and begins anew on resume."""
     config = write_config(tmp_path, model={"type": "slow_net"}, hooks={})
