@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,15 +103,23 @@ class Checkpointing:
             if not self.world.is_main:
                 return None
             by_rank[0] = own  # which need not travel, and may be much larger than the others'
+            with self._asking("model"):
+                model, extra = weights.copied(assembly.model), weights.copied_extra(assembly.model)
+            with self._asking("objective"):
+                objective = plain_copy(_state_of(assembly.step_module.objective), "the objective")
+            with self._asking("optimizer"):
+                optimizer = plain_copy(assembly.optimizer.state_dict(), "the optimizer")
+            with self._asking("scheduler"):
+                scheduler = plain_copy(assembly.schedule.state_dict(), "the scheduler")
             state = {
                 "format": FORMAT,
                 "position": self.run.position.state_dict(),
                 "global_batch_size": assembly.experiment.train.global_batch_size,
                 "world_size": self.group.world_size,
-                "model_extra": weights.copied_extra(assembly.model),
-                "objective": _state_of(assembly.step_module.objective),
-                "optimizer": plain_copy(assembly.optimizer.state_dict(), "the optimizer"),
-                "scheduler": plain_copy(assembly.schedule.state_dict(), "the scheduler"),
+                "model_extra": extra,
+                "objective": objective,
+                "optimizer": optimizer,
+                "scheduler": scheduler,
                 "scaler": plain_copy(assembly.scaler.state_dict() if assembly.scaler else {}, "the scaler"),
                 "metrics": dict(self.run.metrics),
                 "metrics_steps": dict(self.run.metrics_steps),
@@ -118,7 +127,14 @@ class Checkpointing:
                 "stop_reason": self.run.stop_reason,
                 "ranks": by_rank,
             }
-            return Snapshot(weights.copied(assembly.model), state)
+            return Snapshot(model, state)
+
+    @contextmanager
+    def _asking(self, component: str) -> Iterator[None]:
+        """A component says what its state is, and is to blame if it cannot."""
+        self.run.position.set_phase(component)
+        yield
+        self.run.position.set_phase("saving a checkpoint")
 
     def restore(
         self,
@@ -190,6 +206,7 @@ class Checkpointing:
         for part in counted:
             self.hooks.later.merge(Requests(*part["wishes"]))
         missing = self.hooks.load_state_dicts(own["hooks"], self.world)
+        self.run.position.set_phase("restoring a checkpoint")
         if missing:
             say(f"{checkpoint.name} has no state of {', '.join(missing)}; these hooks start anew")
 
@@ -243,10 +260,7 @@ def restore_modules(step_module: StepModule, checkpoint: Checkpoint) -> None:
 
 
 def _state_of(objective: Any) -> dict[str, Any]:
-    if not isinstance(objective, nn.Module):
-        return {}
-    copy: dict[str, Any] = plain_copy(dict(objective.state_dict()), "the objective")
-    return copy
+    return dict(objective.state_dict()) if isinstance(objective, nn.Module) else {}
 
 
 def read_checkpoint(folder: RunFolder, name: str) -> tuple[bytes, bytes]:

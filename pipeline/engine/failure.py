@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pipeline.engine.error_text import text_of
 from pipeline.engine.experiment import Part
 from pipeline.engine.position import Position
 from pipeline.engine.pulse import Sign
+from pipeline.engine.reader import Reader
 from pipeline.engine.step_module import StepModule
+from pipeline.engine.worker import told_by_worker
 from pipeline.engine.world import World
 from pipeline.errors import PipelineError
 
@@ -52,9 +55,9 @@ class Failure:
             place=part.place if part else "",
             activity=str(part) if part else position.phase,
             type=type(error).__name__,
-            message=_text(error),
+            message=text_of(error),
             traceback="".join(traceback.format_exception(error)),
-            explained=isinstance(error, PipelineError),
+            explained=isinstance(error, PipelineError) and told_by_worker(text_of(error)) is None,
         )
 
     @classmethod
@@ -86,7 +89,7 @@ class Failure:
         """The report: the traceback, then who and where, last, since the end is what people see."""
         head = "" if self.explained else f"{self.traceback.rstrip()}\n"
         message = self.message if self.explained else self.message.partition("\n")[0]
-        what = f"{self.type}: {message}" if message else self.type
+        what = told_by_worker(self.message) or (f"{self.type}: {message}" if message else self.type)
         return (
             f"{head}rank {self.rank} on {self.host} failed in {self.activity}, "
             f"epoch {self.epoch}, after step {self.step}: {what}"
@@ -95,24 +98,22 @@ class Failure:
 
 def is_aftermath(error: BaseException) -> bool:
     """Whether a collective has failed for the sake of another rank, which may be the one to blame."""
-    return isinstance(error, RuntimeError) and bool(_BROKEN.search(_text(error)))
+    return isinstance(error, RuntimeError) and bool(_BROKEN.search(text_of(error)))
 
 
 def _blamed(error: BaseException, phase: str, parts: Iterable[Part]) -> Part | None:
-    """The component at work; inside the objective, the model if the error came through its code."""
-    by_key = {part.key: part for part in parts}
-    if phase == "objective":
-        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-        owners = [frame.f_locals.get("self") for frame in frames]
-        step_modules = [owner for owner in owners if isinstance(owner, StepModule)]
-        if step_modules and any(owner is step_modules[0].model for owner in owners):
-            phase = "model"
-    return by_key.get(phase)
+    """The component at work: by the phase, or where the error came through another's code, that one."""
+    owners = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if phase == "objective" and _came_through(owners, StepModule, "model"):
+        phase = "model"
+    if phase == "dataset.train" and _came_through(owners, Reader, "order"):
+        phase = "sampler"
+    if phase == "backward" and not is_aftermath(error):
+        phase = "model"
+    return {part.key: part for part in parts}.get(phase)
 
 
-def _text(error: BaseException) -> str:
-    """The error's message; an exception class may have a __str__ that fails itself."""
-    try:
-        return str(error)
-    except Exception as second:  # noqa: BLE001  (whatever a foreign __str__ does)
-        return f"(its message cannot be shown: {type(second).__name__})"
+def _came_through(owners: Sequence[object], kind: type, component: str) -> bool:
+    """Whether a method of ``kind`` was on the way, and then one of the component that it holds."""
+    holder = next((owner for owner in owners if isinstance(owner, kind)), None)
+    return holder is not None and any(owner is getattr(holder, component) for owner in owners)

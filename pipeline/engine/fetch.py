@@ -92,7 +92,7 @@ class Fetcher(Reading):
             try:
                 samples.append(self.dataset[index])
             except Exception as error:
-                error.add_note(f"while reading sample {index}")
+                BaseException.add_note(error, f"while reading sample {index}")
                 raise
         return samples
 

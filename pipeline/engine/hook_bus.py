@@ -10,6 +10,7 @@ import torch
 
 from pipeline.api.hook import EVENTS, CheckpointPolicy, Hook, Ranks
 from pipeline.engine import random_state
+from pipeline.engine.error_text import text_of
 from pipeline.engine.group import Group
 from pipeline.engine.view import Requests, RunFacts, RunView
 from pipeline.engine.world import World
@@ -117,8 +118,9 @@ class HookBus:
         for phase, method, view in self._calls["on_exception"]:
             try:
                 method(view, error)
-            except Exception as second:  # noqa: BLE001  (reported as a note)
-                error.add_note(f"{phase}.on_exception failed too: {type(second).__name__}: {second}")
+            except BaseException as second:  # noqa: BLE001  (reported as a note)
+                said = f"{type(second).__name__}: {text_of(second)}"
+                BaseException.add_note(error, f"{phase}.on_exception failed too: {said}")
 
     @property
     def checkpoint_policy(self) -> CheckpointPolicy | None:
@@ -157,6 +159,7 @@ class HookBus:
             if not bound.runs_on(world):
                 continue
             if bound.name in states:
+                self.on_phase(f"hooks.{bound.name}")
                 bound.hook.load_state_dict(states[bound.name])
             elif bound.overrides("state_dict"):
                 missing.append(bound.name)

@@ -110,7 +110,9 @@ class StreamFetcher(Reading):
             except StopIteration:
                 break
             except Exception as error:
-                error.add_note(f"while reading sample {self._position} of shard {request.shard}")
+                BaseException.add_note(
+                    error, f"while reading sample {self._position} of shard {request.shard}"
+                )
                 raise
             self._position += 1
         return samples

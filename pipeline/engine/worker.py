@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch.utils.data import DataLoader, get_worker_info
 
+from pipeline.engine.error_text import text_of
 from pipeline.errors import ComponentError
 
 _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
@@ -47,10 +48,10 @@ class Sender:
         try:
             return _Pickled(self._pickle(self._fetcher[request], request))
         except BaseException as error:
-            error.add_note(self._place(request))
+            BaseException.add_note(error, self._place(request))
             if _arrives(error):
                 raise
-            told = "; ".join([_text(error), *error.__notes__])
+            told = "; ".join([text_of(error), *error.__notes__])
             raise ComponentError(f"{type(error).__qualname__}: {told}") from error
 
     def _pickle(self, batch: Any, request: Any) -> bytes:
@@ -59,7 +60,7 @@ class Sender:
         except Exception as error:
             raise ComponentError(
                 f"a batch ({type(batch).__qualname__}) cannot be sent from a worker process: "
-                f"{type(error).__qualname__}: {_text(error)}; return what can be pickled from the dataset "
+                f"{type(error).__qualname__}: {text_of(error)}; return what can be pickled from the dataset "
                 "and its collate_fn, or set loader.workers = 0"
             ) from error
 
@@ -92,11 +93,17 @@ def _arrives(error: BaseException) -> bool:
         return False
 
 
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as another:  # noqa: BLE001 - it is told
-        return f"<its text raises {type(another).__qualname__}>"
+def told_by_worker(text: str) -> str | None:
+    """What a worker's error says, in one line, without the traceback that torch puts before it.
+
+    None: the text is not that of an error that torch has brought from a worker.
+    """
+    if not text.startswith("Caught ") or "\nOriginal " not in text:
+        return None
+    lines = text.splitlines()
+    frames = [number for number, line in enumerate(lines) if line.startswith("  ")]
+    said = [line for line in lines[frames[-1] + 1 :] if line] if frames else []
+    return "; ".join(said).removeprefix("pipeline.errors.ComponentError: ") or None
 
 
 def start(loader: DataLoader[Any]) -> Iterator[Any]:
