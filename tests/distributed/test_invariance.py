@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections import Counter
-from unittest import mock
 
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from killing import record, recorded_config
 from pipeline import EpochSampler
-from pipeline.api import register
 from pipeline.engine.random_state import preserved, seed_all
-from runs_of import PARTS, only_run, rows_of, state_of, weights_of, write_config
+from runs_of import PARTS, only_run, rows_of, weights_of, write_config
+from separate import load_parts
 
 KEEP_ALL = {"checkpoint": {"every": "1 epoch", "keep_last": 9}}
 
@@ -99,7 +98,7 @@ def test_tokens_count_the_same_in_any_arrangement(command, tmp_path):
 
 def plain_token_mean(steps, batch):
     """One process, the mean over the counted tokens of each whole batch, in plain torch."""
-    parts = load_parts()
+    parts = load_parts(PARTS)
     seed_all(11, "build", "model")
     model = parts.Bigrams()
     data = parts.Sequences(20)
@@ -184,24 +183,27 @@ def test_what_a_sample_looks_like_depends_on_seed_epoch_and_index_alone(command,
     assert len({tuple(draw) for draw in draws[1].values()}) == 36
 
 
-def test_ranks_draw_different_dropout_and_start_equal(command, tmp_path):
-    """SMP-06: with the same seeds on all ranks, a config key, the masks and so the result are others."""
-    results = {}
-    for same in (False, True):
-        config = write_config(
-            tmp_path,
-            model={"type": "net", "dropout": 0.5},
-            train__same_rank_seeds=same,
-            hooks={"checkpoint": {"every": "1 epoch"}},
-        )
-        results[same] = (
-            trained(command, tmp_path / str(same), 2, config)
-            if (tmp_path / str(same)).mkdir() is None
-            else None
-        )
-    assert not torch.equal(
-        weights_of(results[False])["first.weight"], weights_of(results[True])["first.weight"]
-    )
+def test_ranks_draw_different_dropout(command, tmp_path):
+    """SMP-06: the masks of every rank and step; equal with the config key, and the same when run again."""
+    masks = []
+    for number, same in enumerate([False, False, True]):
+        (tmp_path / str(number)).mkdir()
+        config = recorded_config(tmp_path / str(number), train__same_rank_seeds=same)
+        rows = record(trained(command, tmp_path / str(number), 2, config))
+        masks.append([[rows[step, rank]["masks"] for step in range(1, 16)] for rank in (0, 1)])
+    apart, again, equal = masks
+    assert apart == again
+    assert not any(one == other for one, other in zip(*apart, strict=True))
+    assert equal[0] == equal[1]
+
+
+def test_ranks_start_with_equal_parameters(command, tmp_path):
+    """SMP-06: whatever a model draws when it is built, and though the ranks' training draws differ."""
+    components = [str(PARTS), str(PARTS.with_name("statistics_parts.py"))]
+    config = write_config(tmp_path, components=components, train__epochs=1, hooks={"first_weights": {}})
+    folder = trained(command, tmp_path, 3, config)
+    first = [(folder / f"first-{rank}.json").read_text() for rank in range(3)]
+    assert first[0] == first[1] == first[2]
 
 
 def test_an_evaluation_is_that_of_the_model_in_evaluation_mode(command, tmp_path):
@@ -212,7 +214,7 @@ def test_an_evaluation_is_that_of_the_model_in_evaluation_mode(command, tmp_path
         hooks={"checkpoint": {"every": "1 epoch"}},
     )
     folder = trained(command, tmp_path, 2, config)
-    parts = load_parts()
+    parts = load_parts(PARTS)
     model = parts.Net(dropout=0.5, batch_norm=True).eval()
     model.load_state_dict(weights_of(folder))  # strictly: CKP-15, the bare model's names
     points = parts.Points(23)
@@ -222,15 +224,6 @@ def test_an_evaluation_is_that_of_the_model_in_evaluation_mode(command, tmp_path
     loss = cross_entropy(logits.double(), points.labels).item()
     assert row["eval/loss"] == pytest.approx(loss, abs=1e-6)
     assert row["eval/accuracy"] == (logits.argmax(1) == points.labels).sum().item() / 23
-
-
-def load_parts():
-    """The parts as a module; what they register is for the ranks, not for this process."""
-    spec = importlib.util.spec_from_file_location("parts", PARTS)
-    module = importlib.util.module_from_spec(spec)
-    with mock.patch.dict(register._registrations, clear=True):
-        spec.loader.exec_module(module)
-    return module
 
 
 def test_evaluating_and_logging_do_not_change_training(command, tmp_path):
@@ -255,20 +248,6 @@ def test_evaluating_and_logging_do_not_change_training(command, tmp_path):
         assert_close(results[0], other, 0)
 
 
-@pytest.mark.parametrize(("world_size", "limit"), [(1, None), (2, None), (2, 2), (3, 1)])
-def test_the_schedule_runs_by_optimizer_steps(command, tmp_path, world_size, limit):
-    """ACC-05: the rate of every step is the closed form's, at any world size and accumulation."""
-    config = write_config(
-        tmp_path,
-        scheduler={"type": "warmup_linear", "warmup_steps": 4},
-        train__max_microbatch_size=limit,
-    )
-    rates = [row["lr"] for row in rows_of(trained(command, tmp_path, world_size, config)) if "lr" in row]
-    warm_up = [0.1 * (step + 1) / 5 for step in range(4)]
-    decay = [0.1 * (1 - step / 11) for step in range(11)]
-    assert rates == pytest.approx(warm_up + decay, abs=1e-12)
-
-
 def test_a_scheduler_by_epochs_and_one_by_a_metric(command, tmp_path):
     """CKP-14: stepped at epochs' ends, or after each evaluation with the value it monitors."""
     by_epoch = write_config(tmp_path, scheduler={"type": "step_lr", "step_size": 1, "interval": "epoch"})
@@ -288,22 +267,6 @@ def test_a_scheduler_by_epochs_and_one_by_a_metric(command, tmp_path):
     )
     rows = rows_of(trained(command, tmp_path / "metric", 2, by_metric))
     assert [row["lr"] for row in rows if "lr" in row] == pytest.approx([1e-9] * 10 + [1e-10] * 5)
-
-
-def test_fp16_scales_and_skips_on_all_ranks_together(command, tmp_path):
-    """ACC-04: an overflowing first scale is skipped by both ranks, the schedule waits, training goes on."""
-    config = write_config(
-        tmp_path,
-        scheduler={"type": "warmup_linear", "warmup_steps": 4},
-        train__precision="fp16",
-        train__clip_grad_norm=1.0,
-        hooks={"checkpoint": {"every": "1 epoch"}},
-    )
-    folder = trained(command, tmp_path, 2, config)
-    assert all(torch.isfinite(value).all() for value in weights_of(folder).values())
-    skipped = 15 - state_of(folder)["scheduler"]["last_epoch"]
-    scaler = state_of(folder)["scaler"]
-    assert skipped >= 0 and scaler["scale"] == 65536.0 / 2**skipped
 
 
 def test_a_compiled_run_saves_the_bare_models_names(command, tmp_path):

@@ -65,3 +65,14 @@ class Statistics(Hook):
 
     def on_evaluate_end(self, run):
         self.note(run, "evaluate_end")
+
+
+@register("hook", "first_weights")
+class FirstWeights(Hook):
+    """Writes every parameter as it is before the first step to run.folder/first-RANK.json."""
+
+    ranks = "all"
+
+    def on_run_start(self, run):
+        values = {name: parameter.tolist() for name, parameter in run.model.named_parameters()}
+        (run.folder / f"first-{run.world.rank}.json").write_text(json.dumps(values))
