@@ -95,18 +95,6 @@ def test_a_failed_run_is_resumed(command, tmp_path):
     assert [json.loads(line)["row"]["step"] for line in superseded] == [6, 7]
 
 
-def test_a_restarted_group_finishes_the_job(torchrun, tmp_path):
-    """LCH-03: torchrun starts all ranks again over the same store; they resume from one checkpoint."""
-    config = write_config(tmp_path, hooks={"once_killed": {"step": 7}, "checkpoint": {"every": "2 steps"}})
-    job = torchrun(
-        2, ["run", config, "--runs-dir", tmp_path / "runs", "--resume"], options=["--max-restarts", "2"]
-    )
-    assert job.wait() == 0, job.output()
-    folder = only_run(tmp_path / "runs")
-    assert [row["step"] for row in rows_of(folder) if "train/loss" in row] == list(range(1, 16))
-    assert [attempt["first_step"] for attempt in record_of(folder)["attempts"]] == [1, 7]
-
-
 def test_a_rank_that_died_does_not_keep_the_others_from_stopping(command, tmp_path):
     """HNG-06: the launcher asks the others to stop, and the dead one cannot agree."""
     config = write_config(tmp_path, train__epochs=1000, hooks={"slow": {"seconds": 0.3}})

@@ -68,6 +68,21 @@ class OnceKilled(Hook):
             os.kill(os.getpid(), 9)
 
 
+@register("hook", "often_killed")
+class OftenKilled(Hook):
+    """One rank kills itself in each attempt: in the first after the first of these steps, and so on."""
+
+    ranks = "all"
+
+    def __init__(self, steps: list[int], by: list[int]) -> None:
+        self.kills = list(zip(steps, by, strict=True))
+
+    def on_step_end(self, run):
+        attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+        if (run.step, run.world.rank) in self.kills[attempt : attempt + 1]:
+            os.kill(os.getpid(), 9)
+
+
 @register("hook", "once_killed_and_lost")
 class OnceKilledAndLost(OnceKilled):
     """As if rank 0's host were lost with rank 1's death: the run's folder goes too."""
@@ -76,3 +91,12 @@ class OnceKilledAndLost(OnceKilled):
         if run.step == self.step and run.world.rank == 1:
             shutil.rmtree(run.folder)
         super().on_step_end(run)
+
+
+@register("hook", "enough")
+class Enough(Hook):
+    """Ends the run when the file ``enough`` lies in its folder."""
+
+    def on_step_end(self, run):
+        if (run.folder / "enough").exists():
+            run.stop("enough")
