@@ -194,3 +194,18 @@ class F1(Metric):
 
     def compute(self):
         return 2 * self.hits / (2 * self.hits + self.wrong)
+
+
+@register("metric", "highest")
+class Highest(Metric):
+    """The largest of the two logits of any sample."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("highest", torch.tensor(-math.inf), "max")
+
+    def update(self, outcome):
+        self.highest = torch.maximum(self.highest, outcome.predictions.max())
+
+    def compute(self):
+        return self.highest
