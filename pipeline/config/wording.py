@@ -43,7 +43,7 @@ def nearest(name: object, names: Iterable[str], *, cutoff: float = 0.6) -> str:
 
 def listed(names: Iterable[str]) -> str:
     """Names as a sentence: ``a, b or c``."""
-    *head, last = list(names)
+    *head, last = list(names) or [""]
     return f"{', '.join(head)} or {last}" if head else last
 
 

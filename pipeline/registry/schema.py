@@ -12,11 +12,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from pipeline.api.kinds import Kind
+from pipeline.config.faults import as_faults
 from pipeline.config.keys import KeyPath
 from pipeline.config.plan import CheckedTable, Fault
 from pipeline.registry.annotations import Unsettable
 from pipeline.registry.contracts import class_refusal
-from pipeline.registry.faults import validation_faults
 from pipeline.registry.finished import CheckNested, Finished
 from pipeline.registry.plain import NoTomlForm, plain
 from pipeline.registry.signature import Parameter, Signature, read_signature
@@ -91,7 +91,9 @@ class Schema:
                 if self.signature.takes_any:
                     values |= {name: value for name, value in table.items() if name not in given}
         except ValidationError as error:
-            faults += validation_faults(error, table, self.settable)
+            notes = {name: parameter.text for name, parameter in self.settable.items()}
+            hidden = [name for name, parameter in self.settable.items() if parameter.may_hold_secret]
+            faults += as_faults(error, table, notes=notes, secrets=hidden)
         secrets: set[KeyPath] = {(name,) for name, parameter in self.settable.items() if parameter.secret}
         finished = Finished(table, folders, nested, secrets=secrets)
         for name in sorted(values, key=self._position):

@@ -164,5 +164,5 @@ def test_choices_and_unions_of_a_package_are_in_it_and_in_errors(package, tmp_pa
     result = call("check", config, "--set", "train.precision='fp8'")
     kernel, mode, precision = [line for line in result.stderr.splitlines() if "warning" not in line]
     assert "model.kernel: got [1]" in kernel and "an integer" in kernel
-    assert 'model.mode: got "c"' in mode and "'a' or 'b'" in mode
-    assert "'fp32', 'bf16' or 'fp16'" in precision or '"fp32"' in precision
+    assert 'model.mode: got "c"' in mode and '"a" or "b"' in mode
+    assert '"fp32", "bf16" or "fp16"' in precision

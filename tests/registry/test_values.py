@@ -103,4 +103,4 @@ def test_choices_keep_their_order_whoever_listed_them_first():
     def other(mode: Literal["y", "x"] = "y"): ...
 
     expected = [check(hook, {"mode": "z"}).faults[0].expected for hook in (one, other)]
-    assert [text.partition(" (")[0] for text in expected] == ["'x' or 'y'", "'y' or 'x'"]
+    assert [text.partition(" (")[0] for text in expected] == ['"x" or "y"', '"y" or "x"']
