@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.cli.loading import Loaded
+from pipeline.cli.pointing import pointed
 from pipeline.config.config import Config
 from pipeline.config.plan import ComponentPlan, Plan
 from pipeline.engine.dealing import share_size
@@ -103,7 +104,7 @@ def examine(loaded: Loaded, world_size: int) -> Report:
     windows = [plan.train.global_batch_size, *filter(None, [rehearsal.last_batch])]
     problems = [*rehearsal.problems, *sync_batchnorm_problems(loaded.config, world_size, windows)]
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError([pointed(problem, loaded.config.places) for problem in problems])
     limits = tuple(_limits(plan))
     return Report(
         config=loaded.config,

@@ -21,7 +21,7 @@ from pipeline.cli.search import run_to_resume
 from pipeline.cli.seed import seed_of
 from pipeline.cli.wish import Wish
 from pipeline.config.config import to_toml
-from pipeline.config.hiding import mask
+from pipeline.config.masking import mask
 from pipeline.errors import RunError
 from pipeline.runs import metric_log
 from pipeline.runs.checkpoints import Checkpoint

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pipeline.api.settings import DistributedSettings
 from pipeline.cli.output import FAILED, say
-from pipeline.config.hiding import mask
+from pipeline.config.masking import mask
 from pipeline.engine.experiment import Part
 from pipeline.engine.failure import Failure, is_aftermath
 from pipeline.engine.group import Alone, Group, ProcessGroup, another_connection, await_ranks, serve_store

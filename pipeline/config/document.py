@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,9 @@ from pipeline.errors import ConfigError, Problem
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
 _AT = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+_NAMES = re.compile(r"\((?:'[^']*'|\"[^\"]*\")(?:, (?:'[^']*'|\"[^\"]*\"))*,?\)")
+"""A key, as the parser's messages have it: ``('a', 'b')``."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ def _syntax_error(path: Path, text: str, message: str) -> ConfigError:
         place = Place(str(path), int(at[1]), int(at[2]))
     else:
         place = _place_at(path, text.rstrip().encode())
-    what = _AT.sub("", message)
+    what = _NAMES.sub(lambda names: ".".join(ast.literal_eval(names[0])), _AT.sub("", message))
     if at and not at[1]:
         what += " at the end of the file"
     return _refusal(path, f"invalid TOML: {what[:1].lower()}{what[1:]}", place=place)

@@ -87,7 +87,8 @@ def _parse(text: str, rule: str, mode: str) -> Any:
     try:
         return parse(text, parser_rule=rule, lexer_mode=mode)
     except (GrammarParseError, RecursionError) as error:
-        raise ExpressionError(_first_line(error)) from None
+        message = f"is no interpolation that can be read: {_first_line(error)}"
+        raise ExpressionError(message, r"${KEY} or ${FUNCTION:ARGUMENTS}, or \${ for a plain ${") from None
     except Exception as error:
         if str(error) != "Empty Stack":  # what OmegaConf's lexer raises, sometimes, for a stray bracket
             raise

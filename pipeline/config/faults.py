@@ -37,6 +37,10 @@ _BOUNDS = {
     "greater_than": ("gt", "a number greater than {}"),
     "less_than_equal": ("le", "a number of at most {}"),
     "less_than": ("lt", "a number less than {}"),
+    "too_short": ("min_length", "at least {} items"),
+    "too_long": ("max_length", "at most {} items"),
+    "string_too_short": ("min_length", "at least {} characters"),
+    "string_too_long": ("max_length", "at most {} characters"),
 }
 _CHOICE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,]+""")
 
@@ -135,7 +139,7 @@ def _authors(message: str) -> Words:
     """A validator's message: what it says is expected, or else all of it."""
     head, says, tail = message.rpartition("expected ")
     if says and (not head or head.endswith("; ")):
-        return Words(tail, choices=tuple(re.findall(r'"([^"]*)"', tail)))
+        return Words(tail, choices=tuple(re.findall(r'"([^"]*)"', tail)) if tail.startswith("one of") else ())
     return Words(message=message)
 
 

@@ -39,7 +39,11 @@ def _decode(arguments: tuple[Any, ...], lookup: Lookup, apply: Apply) -> Any:
         return None
     if not isinstance(text, str):
         raise ExpressionError(f"oc.decode cannot read {kind_of(text)}", "a string")
-    return evaluate(parse_element(text), lookup, apply)
+    try:
+        tree = parse_element(text)
+    except ExpressionError:  # whose message has pieces of the text, which may be from the environment
+        raise ExpressionError("oc.decode cannot read its text as a value", "as 1, [1, 2] or {a: 1}") from None
+    return evaluate(tree, lookup, apply)
 
 
 def _select(arguments: tuple[Any, ...], lookup: Lookup, apply: Apply) -> Any:

@@ -8,10 +8,9 @@ from typing import Any
 from pipeline.config.draft import Draft
 from pipeline.config.keys import KeyPath, dotted, find, walk
 from pipeline.config.layers import Layers
+from pipeline.config.masking import SHORTEST, mask
 from pipeline.config.parts import Part
 
-SHORTEST = 4
-"""Characters: a shorter text stands in too many words to be hidden."""
 _SECRET = "***"
 
 
@@ -62,14 +61,6 @@ def masked_words(words: Sequence[str], secrets: Collection[KeyPath], hidden: Map
         holds = equals and any(name.startswith(secret) or secret.startswith(name) for secret in names)
         masked.append(f"{option}{'=' * bool(option)}{key}={_SECRET}" if holds else mask(word, hidden))
     return masked
-
-
-def mask(text: str, hidden: Mapping[str, str]) -> str:
-    """The text without what must not be shown, be it as it is or as ``repr`` writes it."""
-    for value in sorted(hidden, key=len, reverse=True):  # one may be a part of another
-        for form in (value, repr(value)[1:-1]):
-            text = text.replace(form, hidden[value])
-    return text
 
 
 def _texts(value: Any) -> Iterator[str]:

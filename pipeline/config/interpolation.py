@@ -16,6 +16,7 @@ from pipeline.config.document import MAX_DEPTH, depth, unusable_keys
 from pipeline.config.expression import ExpressionError, evaluate, parse_text
 from pipeline.config.functions import FUNCTIONS, EnvironmentText, call
 from pipeline.config.keys import KeyPath, children, copied, dotted, find, walk
+from pipeline.config.masking import masked_variables
 from pipeline.config.references import absolute, member, unknown
 from pipeline.config.wording import listed, nearest
 
@@ -151,7 +152,10 @@ class Resolver:
         except ExpressionError as error:
             frame.needs.clear()
             self._failed.add(frame.path)
-            self._complain(frame.path, error.message, error.expected, error.nearest)
+            message, expected = (
+                masked_variables(text, self._variables) for text in (error.message, error.expected)
+            )
+            self._complain(frame.path, message, expected, error.nearest)
         except _FailedError:
             frame.needs.clear()
             self._failed.add(frame.path)

@@ -29,6 +29,8 @@ class Layer:
     """What relative paths in it are relative to, absolute."""
     tree: Mapping[str, Any]
     places: Mapping[KeyPath, Place]
+    extended_by: tuple[Place, ...] = ()
+    """Where it is named, and where the file that names it is, up to the file that was asked for."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,9 @@ class Layers:
             yield value
 
     @property
-    def file_names(self) -> tuple[str, ...]:
-        return tuple(layer.file for layer in self.files)
+    def chains(self) -> Mapping[str, str]:
+        """For each file, in the order in which they are merged, how it came to be read."""
+        return {layer.file: ", that by ".join(map(str, layer.extended_by)) for layer in self.files}
 
 
 def read(path: str | Path, *, sets: Sequence[str] = (), unsets: Sequence[str] = ()) -> Layers:
@@ -111,12 +114,12 @@ class _Reading:
     unreadable: list[Problem] = field(default_factory=list)
     broken: set[KeyPath] = field(default_factory=set)
 
-    def file(self, path: Path, chain: tuple[Path, ...], named: Place | None = None) -> None:
-        """Read one file; ``chain`` is how it was reached, ``named`` where it was named."""
+    def file(self, path: Path, chain: tuple[Path, ...], named: tuple[Place, ...] = ()) -> None:
+        """Read one file; ``chain`` is how it was reached, ``named`` where each was named, this one first."""
         try:
             document = read_document(path)
         except ConfigError as error:
-            self.unreadable += [_named(problem, named) for problem in error.problems]
+            self.unreadable += [_named(problem, named[:1]) for problem in error.problems]
             return
         chain = (*chain, path)
         for name, place in self._extends(document):
@@ -128,9 +131,9 @@ class _Reading:
                 self._refuse(place, f"more than {_MAX_FILES} files extend one another")
                 return
             else:
-                self.file(base, chain, place)
+                self.file(base, chain, (place, *named))
         self.documents.append(document)
-        self.layers.append(self._layer(document))
+        self.layers.append(self._layer(document, named))
 
     def _extends(self, document: Document) -> list[tuple[str, Place]]:
         """The files that a document extends, each with the place that names it."""
@@ -145,7 +148,7 @@ class _Reading:
     def _refuse(self, place: Place, message: str, expected: str = "") -> None:
         self.unreadable.append(Problem(str(place), "extends", message, expected))
 
-    def _layer(self, document: Document) -> Layer:
+    def _layer(self, document: Document, named: tuple[Place, ...]) -> Layer:
         """The document less ``extends`` and what cannot be used, which is reported."""
         tree = copied(document.tree)
         tree.pop("extends", None)
@@ -155,14 +158,14 @@ class _Reading:
             key = tuple(takewhile(lambda part: isinstance(part, str), path))  # an array goes as a whole
             self.broken.add(key)
             (find(tree, key[:-1]) or {}).pop(key[-1], None)
-        return Layer(str(document.path), document.folder, tree, document.places)
+        return Layer(str(document.path), document.folder, tree, document.places, named)
 
 
-def _named(problem: Problem, named: Place | None) -> Problem:
+def _named(problem: Problem, named: tuple[Place, ...]) -> Problem:
     """A file that does not exist is a fault of the line that names it."""
-    if named is None or ":" in problem.place.rpartition("/")[2]:
+    if not named or ":" in problem.place.rpartition("/")[2]:
         return problem
-    return Problem(str(named), "extends", f"{problem.place}: {problem.message}", problem.expected)
+    return Problem(str(named[0]), "extends", f"{problem.place}: {problem.message}", problem.expected)
 
 
 def _same(path: Path, chain: tuple[Path, ...]) -> bool:

@@ -76,7 +76,7 @@ def merged_without_schemas(layers: Layers) -> dict[str, Any]:
     """
     report = Report.of(layers.findings)
     merged = merge(layers, report)
-    report.raise_if_any(layers.file_names)
+    report.raise_if_any(layers.chains)
     return merged.tree
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from pipeline.config.plan import Place
 from pipeline.errors import ConfigError, Problem
@@ -43,18 +43,34 @@ class Report:
         finding = Finding(place, Problem(str(place), key, message, expected, nearest, detail))
         self.findings[finding] = None
 
-    def problems(self, files: Sequence[str] = ()) -> tuple[Problem, ...]:
-        """All problems: file by file in the order of ``files``, each by line; the command line's last."""
-        order = {file: number for number, file in reversed(list(enumerate(files)))}
+    def problems(self, chains: Mapping[str, str] | None = None) -> tuple[Problem, ...]:
+        """All problems: file by file, each by line; the command line's last.
+
+        Args:
+            chains: the files in their order, each with the places that extend it, "" for none.
+        """
+        chains = chains or {}
+        order = {file: number for number, file in enumerate(chains)}
 
         def position(finding: Finding) -> tuple[int, int, int]:
             place = finding.place
             after = len(order) + (1 if place.file.startswith("--") else 0)
             return order.get(place.file, after), place.line, place.column
 
-        return tuple(finding.problem for finding in sorted(self.findings, key=position))
+        return tuple(
+            _extended(finding, chains.get(finding.place.file, ""))
+            for finding in sorted(self.findings, key=position)
+        )
 
-    def raise_if_any(self, files: Sequence[str] = ()) -> None:
+    def raise_if_any(self, chains: Mapping[str, str] | None = None) -> None:
         """Raise ConfigError with all problems, if there are any."""
         if self.findings:
-            raise ConfigError(self.problems(files))
+            raise ConfigError(self.problems(chains))
+
+
+def _extended(finding: Finding, chain: str) -> Problem:
+    """The problem, with a line about how its file came to be read."""
+    if not chain:
+        return finding.problem
+    detail = f"{finding.problem.detail}\n" if finding.problem.detail else ""
+    return replace(finding.problem, detail=f"{detail}{finding.place.file} is extended by {chain}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pipeline.api.period import Period
@@ -49,28 +49,53 @@ def check_evaluation(draft: Draft, parts: Mapping[KeyPath, Part], settings: Mapp
     if is_set and not evaluated(parts) and not draft.is_broken(("dataset",)):
         message = f"got {show(str(every))}, but no dataset is evaluated"
         draft.complain(path, message, expected='a table [dataset.NAME] beside [dataset.train], or "never"')
+    elif is_set and not _ever_evaluates(settings):
+        draft.warn(f"train.evaluate_every: the run ends before {every} are over, so nothing is evaluated")
+
+
+def _ever_evaluates(settings: Mapping[str, Any]) -> bool:
+    """Whether a run of this length comes to an evaluation, as far as the config tells."""
+    every = settings.get("evaluate_every")
+    if not isinstance(every, Period):  # at fault itself
+        return True
+    length = settings.get("epochs" if every.unit == "epoch" else "steps")
+    return every.count > 0 and not (isinstance(length, int) and length < every.count)
 
 
 def check_monitors(draft: Draft, parts: Mapping[KeyPath, Part], settings: Mapping[str, Any]) -> None:
     """What a component declares to be a measured value, and the scheduler's monitor, is one of this run."""
     at_evaluation = evaluation_names(parts)
-    names = metric_names(parts, clips=settings.get("clip_grad_norm") is not None)
+    clipped = ("grad_norm",) if settings.get("clip_grad_norm") is not None else ()
+    names = (*at_evaluation, "train/loss", "lr", *clipped)
+    never = () if _ever_evaluates(settings) else at_evaluation
     for path in (path for part in parts.values() for path in part.measured):
         for place, monitor in ((path, find(draft.tree, path)), *walk(find(draft.tree, path), path)):
-            _check_monitor(draft, place, monitor, names, "is not measured")
+            _check_monitor(draft, place, monitor, names, never)
     path = ("scheduler", "monitor")
     if path[:1] in parts:
-        _check_monitor(draft, path, find(draft.tree, path), at_evaluation, "is not measured at evaluation")
+        _check_monitor(draft, path, find(draft.tree, path), at_evaluation, never, when=" at evaluation")
 
 
-def _check_monitor(draft: Draft, path: KeyPath, monitor: object, known: tuple[str, ...], fault: str) -> None:
-    if isinstance(monitor, str) and monitor not in known:
+def _check_monitor(
+    draft: Draft,
+    path: KeyPath,
+    monitor: object,
+    known: Collection[str],
+    never: Collection[str],
+    when: str = "",
+) -> None:
+    if not isinstance(monitor, str):
+        return
+    if monitor in never:
+        message = f"{show(monitor)} is never measured, as the run ends before its first evaluation"
+        draft.complain(path, message, expected="a shorter train.evaluate_every")
+    elif monitor not in known:
         near = nearest(monitor, known)
-        expected = "" if near else _one_of(known)
-        draft.complain(path, f"{show(monitor)} {fault}", expected=expected, nearest=near)
+        message = f"{show(monitor)} is not measured{when}"
+        draft.complain(path, message, expected="" if near else _one_of(known), nearest=near)
 
 
-def _one_of(names: tuple[str, ...]) -> str:
+def _one_of(names: Collection[str]) -> str:
     return f"one of {', '.join(names)}" if names else "a table [dataset.NAME] beside [dataset.train]"
 
 
@@ -90,11 +115,6 @@ def evaluation_names(parts: Mapping[KeyPath, Part]) -> tuple[str, ...]:
     """Every value that an evaluation measures."""
     metrics = [name for name, _ in named(parts, "metrics")]
     return tuple(f"{dataset}/{name}" for dataset in evaluated(parts) for name in ("loss", *metrics))
-
-
-def metric_names(parts: Mapping[KeyPath, Part], *, clips: bool) -> tuple[str, ...]:
-    """Every value that the engine itself measures."""
-    return (*evaluation_names(parts), "train/loss", "lr", *(("grad_norm",) if clips else ()))
 
 
 def unknown_setting(draft: Draft, section: str, fault: Fault) -> Fault:

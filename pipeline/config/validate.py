@@ -61,7 +61,7 @@ def load(
     check_evaluation(draft, parts, settings["train"].arguments)
     check_metrics(draft, parts)
     check_monitors(draft, parts, settings["train"].arguments)
-    report.raise_if_any(layers.file_names)
+    report.raise_if_any(layers.chains)
     tree = canonical_tree(draft, parts, engine, settings, top.written)
     secrets = frozenset[KeyPath]().union(*(part.secrets for part in parts.values()))
     return Config(

@@ -139,8 +139,9 @@ def matching(glob: str, names: Mapping[str, object], key: str) -> list[str]:
     """
     found = [name for name in names if fnmatchcase(name, glob)]
     if not found:
-        some = ", ".join(list(names)[:8])
-        raise ComponentError(f"{key}: {glob!r} matches no name; the names are {some}, ...")
+        some, more = ", ".join(list(names)[:8]), len(names) - 8
+        rest = f" and {more} more" if more > 0 else ""
+        raise ComponentError(f"{key}: {glob!r} matches no name; the names are {some}{rest}")
     return found
 
 

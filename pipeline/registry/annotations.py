@@ -37,7 +37,7 @@ from pydantic import (
 
 from pipeline.api.duration import parse_duration
 from pipeline.api.kinds import Kind
-from pipeline.config.wording import listed, show
+from pipeline.config.wording import show
 from pipeline.registry.traits import nested_kind, nested_kinds
 
 _LISTS = (
@@ -243,7 +243,7 @@ def _enum_reader(enum: type[Enum]) -> Callable[[Any], Any]:
                 return member
         if isinstance(value, str) and value in enum.__members__:
             return enum[value]
-        raise ValueError(f"expected {listed(show(enum_text(member)) for member in enum)}")
+        raise ValueError(f"expected one of {', '.join(show(enum_text(member)) for member in enum)}")
 
     return read
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from pipeline.api.register import Registration, registrations
 from pipeline.config.plan import Fault
 from pipeline.registry.discovery import Entry
 from pipeline.registry.distributions import normalised
+from pipeline.registry.local import is_for_lists_alone
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,24 @@ def module_file(registration: Registration) -> Path | None:
 
 
 class Catalog:
-    """All claims: the entries found at the start, and what was registered in the process by now."""
+    """All claims: the entries found at the start, and what was registered in the process by now.
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    What another config's local files registered in the same process is left out.
+    """
+
+    def __init__(self, entries: Iterable[Entry], listed: Container[str] = ()) -> None:
+        """``listed``: the modules of the local files that are listed here; it may grow."""
         self._entries = tuple(Claim(entry) for entry in entries)
+        self._listed = listed
 
     def claims(self, kind: Kind | None = None) -> tuple[Claim, ...]:
         """Every claim of a kind, or of all kinds."""
-        everything = (*self._entries, *(Claim(registration) for registration in registrations()))
+        registered = (
+            Claim(registration)
+            for registration in registrations()
+            if registration.module in self._listed or not is_for_lists_alone(registration.module)
+        )
+        everything = (*self._entries, *registered)
         return tuple(claim for claim in everything if kind in (None, claim.kind))
 
     def clashes(self, claim: Claim) -> bool:

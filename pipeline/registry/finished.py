@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,6 +13,7 @@ from pydantic import BaseModel
 from pipeline.api.kinds import Kind
 from pipeline.config.keys import KeyPath, find
 from pipeline.config.plan import CheckedTable, ComponentPlan, Fault, Place
+from pipeline.config.wording import listed, nearest
 from pipeline.registry.annotations import Chosen, NestedTable, Record
 from pipeline.registry.plain import NoTomlForm, plain
 from pipeline.registry.traits import SECRETS, is_listed
@@ -139,9 +139,9 @@ class Finished:
         given = find(self.table, path)
         for key in given if isinstance(given, Mapping) else ():
             if key not in known:
-                nearest = difflib.get_close_matches(key, known, 1)
-                fault = Fault((*path, key), "unknown key", ", ".join(known) or "no key", "".join(nearest))
-                self.faults.append(fault)
+                near = nearest(key, known)
+                expected = "" if near else listed(known) or "no key"
+                self.faults.append(Fault((*path, key), "unknown key", expected, near))
 
     def _component(self, path: KeyPath, value: NestedTable) -> tuple[Any, Any]:
         table = {key: item for key, item in value.table.items() if key != "type"}

@@ -13,6 +13,8 @@ from pathlib import Path
 from pipeline.config.plan import Fault
 from pipeline.registry.tracebacks import user_traceback
 
+_imported: set[str] = set()
+
 
 @dataclass(frozen=True)
 class LocalFile:
@@ -39,7 +41,10 @@ def load_file(path: Path) -> LocalFile:
         Whatever reading or running the file raises, SystemExit included.
     """
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    name = _already_imported(path) or _import(path)
+    name = _already_imported(path)
+    if name is None:
+        name = _import(path)
+        _imported.add(name)
     return LocalFile(path, name, digest)
 
 
@@ -64,6 +69,11 @@ def load_files(paths: list[Path]) -> tuple[list[LocalFile], list[Fault]]:
 def _fault(index: int, path: Path, error: BaseException) -> Fault:
     message = f"{path} cannot be imported: it raised {type(error).__name__}"
     return Fault((index,), message, detail=user_traceback(error))
+
+
+def is_for_lists_alone(module: str) -> bool:
+    """Whether a module was imported only because a config lists its file: other configs do not see it."""
+    return module in _imported
 
 
 def _already_imported(path: Path) -> str | None:

@@ -36,9 +36,9 @@ class Registry:
 
     def __init__(self, discovery: Discovery) -> None:
         self.warnings = discovery.warnings
-        self._catalog = Catalog(discovery.entries)
-        self._loaded: dict[Entry | Registration, _Loaded | Fault] = {}
         self._files: dict[str, LocalFile] = {}
+        self._catalog = Catalog(discovery.entries, self._files)
+        self._loaded: dict[Entry | Registration, _Loaded | Fault] = {}
 
     @classmethod
     def discover(cls) -> Registry:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from pipeline.api.kinds import Kind
 from pipeline.config.faults import as_faults
 from pipeline.config.keys import KeyPath
 from pipeline.config.plan import CheckedTable, Fault
+from pipeline.config.wording import listed, nearest
 from pipeline.registry.annotations import Unsettable
 from pipeline.registry.contracts import class_refusal
 from pipeline.registry.finished import CheckNested, Finished
@@ -128,9 +128,9 @@ class Schema:
             return Fault((name,), "the engine passes this argument itself", "a table without it")
         if self.signature.takes_any:
             return None
-        names = ", ".join(self.settable) or "no argument at all"
-        nearest = difflib.get_close_matches(name, self.settable, 1)
-        return Fault((name,), "unknown argument", names, "".join(nearest), is_unknown_key=True)
+        near = nearest(name, self.settable)
+        expected = "" if near else listed(self.settable) or "no argument at all"
+        return Fault((name,), "unknown argument", expected, near, is_unknown_key=True)
 
 
 def schema_of(kind: Kind, component: Callable[..., Any]) -> Schema:

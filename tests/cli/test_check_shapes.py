@@ -90,7 +90,7 @@ MODEL, DATA, OBJECTIVE = (
             "objective",
             ["gives a loss that has no gradient"],
         ),
-        (["optimizer.groups=[{params=['head.*'],lr=1.0}]"], "optimizer", ["'head.*' matches no name"]),
+        (["optimizer.groups=[{params=['head.*'],lr=1.0}]"], "optimizer.groups", ["'head.*' matches no name"]),
         (["scheduler={type='one_cycle_lr',max_lr=[1.0,2.0,3.0]}"], "scheduler", ["max_lr"]),
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 
 from pipeline.api.kinds import Kind
 from pipeline.api.period import Period
+from pipeline.cli.loading import load_with_registry
 from pipeline.config.config import Config
 from pipeline.config.layers import read
 from pipeline.config.plan import CheckedTable, Fault
@@ -211,6 +212,39 @@ def load_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schemas: FakeSc
         return load(read("pipeline.toml", sets=sets, unsets=unsets), schemas, name=name)
 
     return from_text
+
+
+@pytest.fixture
+def load_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
+    """As ``load_config``, with the registry of what is installed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pipeline.api.register._registrations", {})
+
+    def from_text(
+        text: str | bytes,
+        *sets: str,
+        unsets: Sequence[str] = (),
+        files: Mapping[str, str] | None = None,
+        name: str | None = None,
+    ) -> Config:
+        for file, content in {"pipeline.toml": text, **(files or {})}.items():
+            Path(file).parent.mkdir(parents=True, exist_ok=True)
+            Path(file).write_bytes(content if isinstance(content, bytes) else content.encode())
+        return load_with_registry("pipeline.toml", sets=sets, unsets=unsets, name=name).config
+
+    return from_text
+
+
+@pytest.fixture
+def real_lines(load_real: Load) -> Lines:
+    """The lines that a faulty config gives, with the registry of what is installed."""
+
+    def lines(*arguments: Any, **keywords: Any) -> list[str]:
+        with pytest.raises(ConfigError) as caught:
+            load_real(*arguments, **keywords)
+        return str(caught.value).splitlines()
+
+    return lines
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.config.hiding import mask
+from pipeline.config.masking import mask
 
 TABLE = 'type = "table"\nurl = "http://${oc.env:TEST_USER}@host/${oc.env:TEST_UNSET,train}"\n'
 

@@ -257,14 +257,18 @@ def test_an_argument_of_the_same_layer_is_never_dropped(load_config, problem_lin
     typo = valid.replace("[optimizer]", "[optimizer]\nmomentun = 0.9")
     child = 'extends = "base.toml"\n[optimizer]\ntype = "adamw"\n'
     assert problem_lines(child, files={"base.toml": typo}) == [
-        "base.toml:18:1: optimizer.momentun: unknown key"
+        "base.toml:18:1: optimizer.momentun: unknown key",
+        "base.toml is extended by pipeline.toml:1:1",
     ]
 
 
 def test_a_type_said_again_drops_nothing(load_config, problem_lines, valid) -> None:
     child = 'extends = "base.toml"\n[hooks.ema]\ntype = "ema"\n'
     lines = problem_lines(child, files={"base.toml": valid + "[hooks.ema]\ndecai = 0.5\n"})
-    assert lines == ["base.toml:26:1: hooks.ema.decai: unknown key; did you mean 'decay'?"]
+    assert lines == [
+        "base.toml:26:1: hooks.ema.decai: unknown key; did you mean 'decay'?",
+        "base.toml is extended by pipeline.toml:1:1",
+    ]
 
 
 def test_whole_values_from_the_environment_fit_the_declared_type(load_config, valid, monkeypatch) -> None:

@@ -139,3 +139,18 @@ def test_a_file_that_does_not_import_is_reported_where_it_is_named_with_all_else
     assert ("pipeline.toml:2:3", "components") in heads and ("pipeline.toml:4:1", "sed") in heads
     assert ("pipeline.toml:6:1", "model.type") not in heads
     assert "ValueError: not today" in str(caught.value)
+
+
+def test_a_file_that_another_config_lists_in_this_process_claims_no_name_here(tmp_path):
+    """REG-04: two configs of one process, each with a file of its own that registers the name."""
+    first, second = write(tmp_path / "parts_one.py"), write(tmp_path / "parts_two.py")
+    for file in (first, second):
+        registry = Registry.discover()
+        assert registry.load_local([file]) == ()
+        plan = ComponentPlan(Kind.MODEL, "model", "tiny", {}, Place("x.toml"))
+        assert registry.provenance(plan)[0].target == f"{file}:Tiny"
+    both = Registry.discover()
+    assert both.load_local([first, second]) == ()
+    (fault,) = both.check(Kind.MODEL, "tiny", {}, folders={}).faults
+    assert fault.expected == 'which one: "parts_one/tiny" or "parts_two/tiny"'
+    assert not [line for line in Registry.discover().listing() if line.name == "tiny"]

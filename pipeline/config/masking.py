@@ -1,0 +1,26 @@
+"""Taking texts that are not to be shown out of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SHORTEST = 4
+"""Characters: a shorter text stands in too many words to be hidden."""
+
+
+def mask(text: str, hidden: Mapping[str, str]) -> str:
+    """The text without what must not be shown, be it as it is or as ``repr`` writes it."""
+    for value in sorted(hidden, key=len, reverse=True):  # one may be a part of another
+        for form in (value, repr(value)[1:-1]):
+            text = text.replace(form, hidden[value])
+    return text
+
+
+def masked_variables(text: str, variables: Mapping[str, str]) -> str:
+    """The text with the names of environment variables in place of their texts.
+
+    Args:
+        variables: each text, and the variable that holds it.
+    """
+    hidden = {value: f"${{oc.env:{name}}}" for value, name in variables.items() if len(value) >= SHORTEST}
+    return mask(text, hidden)
