@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ from torch.distributed import PrefixStore, Store, TCPStore, rendezvous  # type: 
 
 from pipeline.api.duration import format_duration
 from pipeline.api.settings import DistributedSettings
+from pipeline.engine.gate import Gate
 from pipeline.engine.world import World
 from pipeline.errors import RunError
 
@@ -60,6 +62,10 @@ class Group(Protocol):
 
     def barrier(self) -> None: ...
 
+    def without_collectives(self, who: str) -> AbstractContextManager[None]:
+        """Inside, whoever starts a collective gets a ComponentError that names ``who`` did."""
+        ...
+
     def await_built(self) -> None:
         """Wait until every rank has built its components, which may take longer than a collective may."""
         ...
@@ -93,6 +99,9 @@ class Alone:
     def barrier(self) -> None:
         return None
 
+    def without_collectives(self, who: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def await_built(self) -> None:
         return None
 
@@ -117,6 +126,7 @@ class ProcessGroup:
             timeout=settings.timeout,
             device_id=world.device if backend == "nccl" else None,
         )
+        self._gate = Gate()
         self._device = world.device if backend == "nccl" else torch.device("cpu")
         self._counts: dist.ProcessGroup | None = None
         self._timeout = settings.timeout
@@ -172,6 +182,9 @@ class ProcessGroup:
     def barrier(self) -> None:
         dist.barrier()
 
+    def without_collectives(self, who: str) -> AbstractContextManager[None]:
+        return self._gate.shut(who)
+
     def await_built(self) -> None:
         """Raises RunError: naming the ranks that have not built theirs within ``prepare_timeout``."""
         await_ranks(self._store, "built", self._rank, self.world_size, self._prepare_timeout)
@@ -180,6 +193,7 @@ class ProcessGroup:
         """Leave together; DDP's reducer must be gone by now, or gloo's threads can deadlock with it."""
         gc.collect()
         dist.barrier()
+        self._gate.remove()
         dist.destroy_process_group()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,10 @@ class BoundHook:
     ranks: Ranks
 
     @property
+    def key(self) -> str:
+        return f"hooks.{self.name}"
+
+    @property
     def gated(self) -> bool:
         return self.ranks != "all"
 
@@ -34,6 +39,15 @@ class BoundHook:
 
     def overrides(self, event: str) -> bool:
         return getattr(type(self.hook), event) is not getattr(Hook, event)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A hook's method that is due on this rank."""
+
+    bound: BoundHook
+    method: Callable[..., None]
+    view: RunView
 
 
 @dataclass
@@ -45,39 +59,58 @@ class HookBus:
 
     hooks: tuple[BoundHook, ...]
     on_phase: Callable[[str], None]
+    without_collectives: Callable[[str], AbstractContextManager[None]]
+    """Surrounds what does not run on all ranks (``Group.without_collectives``)."""
     now: Requests = field(default_factory=Requests)
     """Asked by hooks of all ranks: equal everywhere, acted on at the end of the event."""
     later: Requests = field(default_factory=Requests)
     """Asked by gated hooks: the ranks must agree first."""
-    _calls: dict[str, list[tuple[str, Callable[..., None], RunView]]] = field(default_factory=dict)
+    _calls: dict[str, list[_Call]] = field(default_factory=dict)
     _asking_events: frozenset[str] = frozenset()
     """Events in which some rank calls a hook; the same on all ranks."""
     _called: set[str] = field(default_factory=set)
     """Events since the ranks last agreed."""
+    _logging_events: frozenset[str] = frozenset()
+    """Events in which a hook of all ranks is called."""
+    _unlogged: bool = True
+    """Whether one was called since the last row; a resumed run begins with what was logged before."""
 
     def bind(self, facts: RunFacts) -> None:
         """Prepare this rank's calls."""
-        world = facts.world
         views = {
-            True: RunView(facts, self.later, gated=True),
-            False: RunView(facts, self.now, gated=False),
+            bound.name: RunView(
+                facts, self.later if bound.gated else self.now, key=bound.key, gated=bound.gated
+            )
+            for bound in self.hooks
         }
         for event in EVENTS:
             wanted = [bound for bound in self.hooks if bound.overrides(event)]
             self._calls[event] = [
-                (f"hooks.{bound.name}", getattr(bound.hook, event), views[bound.gated])
+                _Call(bound, getattr(bound.hook, event), views[bound.name])
                 for bound in wanted
-                if bound.runs_on(world)
+                if bound.runs_on(facts.world)
             ]
             if wanted:
                 self._asking_events |= {event}
+            if not all(bound.gated for bound in wanted):
+                self._logging_events |= {event}
 
     def call(self, event: str, *arguments: Any) -> None:
         """Call ``event`` on every hook that is due on this rank."""
         self._called.add(event)
-        for phase, method, view in self._calls[event]:
-            self.on_phase(phase)
-            method(view, *arguments)
+        self._unlogged = self._unlogged or event in self._logging_events
+        for due in self._calls[event]:
+            self.on_phase(due.bound.key)
+            if due.bound.gated:
+                with self.without_collectives(f"{due.bound.key}.{event}"):
+                    due.method(due.view, *arguments)
+            else:  # at every step, without the cost of a context
+                due.method(due.view, *arguments)
+
+    def may_have_logged(self) -> bool:
+        """Whether a hook of all ranks may have logged something since this was last asked, on any rank."""
+        unlogged, self._unlogged = self._unlogged, False
+        return unlogged
 
     def begin(self, group: Group) -> Requests:
         """Call ``on_run_start`` and agree on what is asked in it; all ranks call it together.
@@ -115,12 +148,14 @@ class HookBus:
 
     def report(self, error: BaseException) -> None:
         """Call ``on_exception``; what fails in there becomes a note on the error that is on its way."""
-        for phase, method, view in self._calls["on_exception"]:
+        for due in self._calls["on_exception"]:
+            key = f"{due.bound.key}.on_exception"
             try:
-                method(view, error)
+                with self.without_collectives(key):  # which runs on this rank alone, wherever the hook does
+                    due.method(due.view, error)
             except BaseException as second:  # noqa: BLE001  (reported as a note)
                 said = f"{type(second).__name__}: {text_of(second)}"
-                BaseException.add_note(error, f"{phase}.on_exception failed too: {said}")
+                BaseException.add_note(error, f"{key} failed too: {said}")
 
     @property
     def checkpoint_policy(self) -> CheckpointPolicy | None:
@@ -148,8 +183,9 @@ class HookBus:
         states = {}
         for bound in self.hooks:
             if bound.runs_on(world):
-                self.on_phase(f"hooks.{bound.name}")
-                states[bound.name] = bound.hook.state_dict()
+                self.on_phase(bound.key)
+                with self._gate(bound, "state_dict"):
+                    states[bound.name] = bound.hook.state_dict()
         return states
 
     def load_state_dicts(self, states: Mapping[str, Any], world: World) -> list[str]:
@@ -159,8 +195,12 @@ class HookBus:
             if not bound.runs_on(world):
                 continue
             if bound.name in states:
-                self.on_phase(f"hooks.{bound.name}")
-                bound.hook.load_state_dict(states[bound.name])
+                self.on_phase(bound.key)
+                with self._gate(bound, "load_state_dict"):
+                    bound.hook.load_state_dict(states[bound.name])
             elif bound.overrides("state_dict"):
                 missing.append(bound.name)
         return missing
+
+    def _gate(self, bound: BoundHook, method: str) -> AbstractContextManager[None]:
+        return self.without_collectives(f"{bound.key}.{method}") if bound.gated else nullcontext()

@@ -6,13 +6,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
 from pipeline.api.hook import CheckpointPolicy
 from pipeline.api.metric import State
 from pipeline.api.period import Period
 from pipeline.engine.assembly import Assembly
+from pipeline.engine.averages import Averages
 from pipeline.engine.buffers import equal_buffers
 from pipeline.engine.evaluate import Evaluator
 from pipeline.engine.group import Group
@@ -45,6 +43,7 @@ class Loop:
     saver: Saver
     guard: LossGuard | None
     """Where a hook requires a finite training loss."""
+    averages: Averages
     write_row: Callable[[Row], None]
     """Appends to metrics.jsonl, on rank 0."""
     stopped_by_signal: bool = False
@@ -156,27 +155,31 @@ class Loop:
     def _log(self) -> None:
         """Write the row of what came since the last one: one collective for all values in it."""
         self.position.set_phase("reducing metrics")
-        averaged, recorded = self.state.logged.averaged, self.state.logged.recorded
-        names, states = list(averaged), [State(_pair(*pair), "sum") for pair in averaged.values()]
-        values: dict[str, float] = {}
+        states: dict[str, State] = {}
         if not self.state.is_logged:
-            names, states = ["train/loss", *names], [self.state.totals.state(), *states]
+            states["train/loss"] = self.state.totals.state()
             if self.guard is not None:
-                names, states = [FIRST, *names], [self.guard.state, *states]
-        if states:
-            sums = dict(zip(names, reduce_states(states, self.group, names), strict=True))
-            if self.guard is not None and FIRST in sums:
-                self.guard.require(sums.pop(FIRST))
-            if not self.state.is_logged:
-                values = TrainTotals.values(sums.pop("train/loss"))
-                values["lr"] = float(self.updater.learning_rate)
-            values |= {name: float(total / count) for name, (total, count) in sums.items()}
-        values |= {name: float(value) for name, value in recorded.items()}
+                states[FIRST] = self.guard.state
+        if self.hooks.may_have_logged() or states:
+            states |= self.averages.states()
+        values = self._joined(states) if states else {}
+        logged = self.state.logged
+        values |= {name: float(value) for name, value in logged.recorded.items()}
         self.state.totals.reset()
-        averaged.clear()
-        recorded.clear()
+        logged.clear()
         if values:
             self._publish(values)
+
+    def _joined(self, states: dict[str, State]) -> dict[str, float]:
+        """The values of a row that are joined over the ranks."""
+        sums = dict(zip(states, reduce_states(list(states.values()), self.group, list(states)), strict=True))
+        if self.guard is not None and FIRST in sums:
+            self.guard.require(sums[FIRST])
+        values: dict[str, float] = {}
+        if "train/loss" in sums:
+            values = TrainTotals.values(sums["train/loss"])
+            values["lr"] = float(self.updater.learning_rate)
+        return values | self.averages.take(sums)
 
     def _evaluate(self) -> bool:
         """Evaluate; False, on all ranks, if it was left because the run is to stop."""
@@ -210,8 +213,3 @@ class Loop:
         if self.position.step > saved and (self.stopped_by_signal or self.policy):
             self._save("a signal" if self.stopped_by_signal else "the end of the run")
             self.saver.settle()
-
-
-def _pair(total: float | Tensor, count: int) -> Tensor:
-    """A sum and its count, float64 (2,), on the CPU."""
-    return torch.tensor([float(total), count], dtype=torch.float64)

@@ -18,6 +18,12 @@ class Logged:
     """From hooks of all ranks: the sum and the count on this rank, to be joined with the others'."""
     recorded: dict[str, float | Tensor] = field(default_factory=dict)
     """From gated hooks: as they are."""
+    by: dict[str, str] = field(default_factory=dict)
+    """The key of the hook that has logged a name last."""
+
+    def clear(self) -> None:
+        self.averaged.clear()
+        self.recorded.clear()
 
 
 @dataclass

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pipeline.engine.assembly import Assembly, assemble
+from pipeline.engine.averages import Averages
 from pipeline.engine.background import Background
 from pipeline.engine.checkpoint import Checkpoint, Checkpointing, seed_training
 from pipeline.engine.evaluate import Evaluator
@@ -111,7 +112,7 @@ def train(experiment: Experiment, setting: Setting, start: Start) -> Result:
 
 
 def _bound_hooks(assembly: Assembly, state: RunState, setting: Setting) -> HookBus:
-    hooks = HookBus(assembly.hooks, setting.position.set_phase)
+    hooks = HookBus(assembly.hooks, setting.position.set_phase, setting.group.without_collectives)
     hooks.bind(
         RunFacts(
             state=state,
@@ -149,6 +150,7 @@ def _loop(checkpointing: Checkpointing, setting: Setting, write_row: Callable[[R
             saved_step=state.position.step,
         ),
         guard=_guard(hooks, setting),
+        averages=Averages(state.logged, setting.group, state.position.set_phase),
         write_row=write_row,
     )
 

@@ -45,9 +45,14 @@ class RunFacts:
 
 
 class RunView:
-    """What one hook sees (api.run.Run); gated or not decides how its wishes travel."""
+    """What one hook sees (api.run.Run); gated or not decides how its wishes travel.
 
-    def __init__(self, facts: RunFacts, requests: Requests, *, gated: bool) -> None:
+    Args:
+        key: the hook's, as ``hooks.ema``.
+    """
+
+    def __init__(self, facts: RunFacts, requests: Requests, *, key: str, gated: bool) -> None:
+        self._key = key
         self._position = facts.state.position
         self._logged = facts.state.logged
         self._requests = requests
@@ -79,6 +84,7 @@ class RunView:
             raise RunError(f"run.log: {name!r} is a column of every row; choose another name")
         if isinstance(value, Tensor):
             value = value.detach().clone()  # the hook may change it before the row is written
+        self._logged.by[name] = self._key
         if self._gated:
             self._logged.recorded[name] = value
         else:
