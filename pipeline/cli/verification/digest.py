@@ -71,6 +71,29 @@ def _bytes(tensor: Tensor) -> bytes:
     return flat.resolve_conj().resolve_neg().view(torch.uint8).numpy().tobytes()
 
 
+def rows_of(value: Any) -> Tensor:
+    """Of the first floating-point tensor in a value the sum and the norm of every row, float64 (rows, 2).
+
+    Of none, or one without dimensions, (0, 2).
+    """
+    tensor = _first_tensor(value)
+    if tensor is None or tensor.dim() == 0 or tensor.layout is not torch.strided:
+        return torch.zeros(0, 2, dtype=torch.float64)
+    rows = (
+        tensor.detach().to("cpu", torch.float64).flatten(1) if tensor.dim() > 1 else tensor.detach()[:, None]
+    )
+    return torch.stack([rows.sum(1), rows.norm(dim=1)], dim=1).to("cpu", torch.float64)
+
+
+def _first_tensor(value: Any) -> Tensor | None:
+    if isinstance(value, Tensor):
+        return value
+    children = (
+        value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    )
+    return next((found for child in children if (found := _first_tensor(child)) is not None), None)
+
+
 def sketch(tensor: Tensor) -> Tensor:
     """At most 1024 numbers, float64: the tensor's own, or for a larger one sums with random signs.
 

@@ -32,7 +32,7 @@ class Entry(NamedTuple):
 
 @dataclass
 class Values:
-    """What is compared between world sizes, of one step; sketches, float64."""
+    """What is compared between world sizes, of one step; of tensors their sketches, float64."""
 
     gradients: dict[str, Tensor] = field(default_factory=dict)
     parameters: dict[str, Tensor] = field(default_factory=dict)
@@ -43,6 +43,11 @@ class Values:
     share: list[int] = field(default_factory=list)
     """Those that this rank read."""
     epoch: int = 0
+    rows: dict[str, Tensor] = field(default_factory=dict)
+    """Of ``batch``, ``inputs`` and ``outputs`` of the model two numbers for each sample of the share,
+    (samples, 2); of none where a first dimension is not that of samples."""
+    loss: float = 0.0
+    """The sum over the share."""
 
 
 @dataclass
@@ -92,24 +97,51 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first entry of a trace that another has otherwise."""
+    """Where two traces part: everything before it is equal."""
 
     entry: Entry
-    other: Entry | None
-    """None: the other trace has ended there."""
+    """What came about otherwise, or in one of them alone."""
+    components: tuple[str, ...]
+    """Who brought it about, in the one and in the other; empty where that cannot be told."""
 
     @property
     def component(self) -> str:
-        """Who is to blame: everything that came before is equal."""
-        return (self.other.component if self.other else "") or self.entry.component
+        """Who is to blame; empty where that cannot be told."""
+        return next(filter(None, reversed(self.components)), "")
 
 
 def first_difference(one: Sequence[Entry], two: Sequence[Entry]) -> Difference | None:
     """Where two traces part."""
-    for left, right in zip(one, two, strict=False):
+    for at, (left, right) in enumerate(zip(one, two, strict=False)):
         if not left.agrees(right):
-            return Difference(left, right)
+            return _difference(one[at:], two[at:])
     if len(one) != len(two):
         longer = one if len(one) > len(two) else two
-        return Difference(longer[min(len(one), len(two))], None)
+        entry = longer[min(len(one), len(two))]
+        return Difference(entry, (entry.component,))
     return None
+
+
+def shared_entries(evidence: Evidence) -> list[Entry]:
+    """What all ranks must have alike."""
+    return [entry for entry in evidence.trace if entry.shared]
+
+
+def ranks_differ(ranks: Sequence[Evidence]) -> bool:
+    """Whether the ranks of a trial differ where they must not."""
+    first, *others = map(shared_entries, ranks)
+    return any(first_difference(first, other) for other in others)
+
+
+def _difference(one: Sequence[Entry], two: Sequence[Entry]) -> Difference:
+    """Of two traces that differ in their first entry."""
+    left, right = one[0], two[0]
+    if (left.step, left.what) == (right.step, right.what):
+        return Difference(left, (left.component, right.component))
+    # What changes nothing leaves no entry: one of the two is in one trace alone, and is the difference.
+    alone = [entry for entry, others in ((left, two), (right, one)) if not _is_in(entry, others)]
+    return Difference((alone or [left])[0], (alone[0].component,) if len(alone) == 1 else ())
+
+
+def _is_in(entry: Entry, others: Sequence[Entry]) -> bool:
+    return any((other.step, other.what) == (entry.step, entry.what) for other in others)

@@ -67,9 +67,11 @@ class Blame:
         failure = outcome.failure
         if failure is None:
             last = outcome.log().rstrip().rpartition("\n")[2]
-            statuses = ", ".join(map(str, outcome.statuses))
-            message = f"{what}: the processes ended with status {statuses}, the last line was {last!r}"
-            return self.finding("", message, "`pipeline run` shows more")
+            statuses = " and ".join(map(str, outcome.statuses))
+            said = f"the last line was {last!r}" if last else "without a word"
+            return self.finding(
+                "", f"{what}: ended with status {statuses}, {said}", "`pipeline run` shows more"
+            )
         if failure.explained:
             return self.finding(failure.component, f"{what} fails: {failure.message}", "")
         message = (

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.cli.verification.checks import determinism, kept_state, resume
-from pipeline.cli.verification.evidence import Evidence
+from pipeline.cli.verification.evidence import Evidence, ranks_differ
 from pipeline.cli.verification.finding import Blame, Check, Finding, judged, not_made
 from pipeline.cli.verification.laboratory import Outcome
 from pipeline.cli.verification.probes import Trouble
@@ -43,7 +43,7 @@ def repeat(trials: Trials, size: int, steps: int, steps_per_epoch: int | None) -
     if elsewhere.complete and determinism.differ(whole.evidence(), elsewhere.evidence()):
         again = trials.make(plain)
     made = Repeats(saved, whole, elsewhere, again)
-    if not _repeatable(made) or _length(whole.evidence()) <= saved:
+    if _why_not_killed(made):
         return made
     killed = trials.make(replace(plain, save_after=saved, kill_after=saved + 1))
     return replace(made, killed=killed, resumed=trials.resume(killed) if killed.killed else None)
@@ -51,7 +51,7 @@ def repeat(trials: Trials, size: int, steps: int, steps_per_epoch: int | None) -
 
 def saved_step(steps: int, steps_per_epoch: int | None) -> int:
     """The step after which a checkpoint is written: in the middle, and of an epoch where that is possible."""
-    middle = max(1, (steps - 1) // 2)
+    middle = max((steps - 1) // 2, min(2, steps - 1))  # not 1, as what is lost may count to 1 at once again
     if steps_per_epoch and steps_per_epoch > 1 and middle % steps_per_epoch == 0 and middle + 1 < steps:
         return middle + 1
     return middle
@@ -77,8 +77,9 @@ def _determinism(repeats: Repeats, blame: Blame) -> Check:
 
 def _resume(repeats: Repeats, blame: Blame) -> Check:
     name, title = resume.NAME, resume.TITLE
-    if repeats.killed is None:
-        return not_made(name, title, _why_not_killed(repeats))
+    if why := _why_not_killed(repeats):
+        return not_made(name, title, why)
+    assert repeats.killed is not None
     if repeats.resumed is None:
         return _failed(name, title, blame.by_outcome(repeats.killed))
     if not repeats.resumed.complete:
@@ -102,12 +103,18 @@ def _failed(name: str, title: str, finding: Finding) -> Check:
 
 
 def _why_not_killed(repeats: Repeats) -> str:
+    """Why a resumed run would tell nothing; empty where it would."""
     if not repeats.whole.complete:
         return "the run does not come to its end"
     if not _repeatable(repeats):
         return "a second run differs without any kill"
-    length = _length(repeats.whole.evidence())
-    return f"the run has {length} steps, and is to be killed after {repeats.saved + 1}"
+    whole = repeats.whole.evidence()
+    if ranks_differ(whole):
+        return "the processes of one run differ without any kill"
+    length = max(whole[0].values, default=0)
+    if length <= repeats.saved:
+        return f"the run has {length} steps, and is to be killed after {repeats.saved + 1}"
+    return ""
 
 
 def _repeatable(repeats: Repeats) -> bool:
@@ -119,7 +126,3 @@ def _repeatable(repeats: Repeats) -> bool:
     return repeats.again.complete and not determinism.differ(
         repeats.whole.evidence(), repeats.again.evidence()
     )
-
-
-def _length(ranks: Ranks) -> int:
-    return max(ranks[0].values, default=0)

@@ -50,8 +50,8 @@ def verify(trials: Trials, plan: Plan, *, steps: int, world_sizes: Sequence[int]
     return (
         runs.check(blame, failed, sizes, ladder.left, steps),
         gradients.check(blame, first, allowed=plan.distributed.find_unused_parameters),
-        _invariance(blame, ladder, probed),
-        once.check(blame, ladder.evidence, probed.streams),
+        _invariance(blame, ladder, probed, repeated),
+        once.check(blame, ladder.evidence, probed),
         same_twice,
         resumed,
         _items(blame, plan, probe, probed),
@@ -59,12 +59,13 @@ def verify(trials: Trials, plan: Plan, *, steps: int, world_sizes: Sequence[int]
     )
 
 
-def _invariance(blame: Blame, ladder: Ladder, probed: Probed) -> Check:
-    if len(ladder.evidence) < 2:
+def _invariance(blame: Blame, ladder: Ladder, probed: Probed, repeated: repeats.Repeats) -> Check:
+    if set(ladder.evidence) == {1}:
         return not_made(invariance.NAME, invariance.TITLE, "there are no two world sizes to compare")
+    plain = repeated.whole.evidence() if repeated.whole.complete else []
     tolerance = invariance.DOUBLE if ladder.double else invariance.SINGLE
     suspects = invariance.Suspects(mean_objective=probed.mean_objective, in_batch=probed.in_batch)
-    return invariance.check(blame, ladder.evidence, tolerance, suspects)
+    return invariance.check(blame, ladder.evidence, plain, tolerance, suspects)
 
 
 def _items(blame: Blame, plan: Plan, probe: Outcome, probed: Probed) -> Check:

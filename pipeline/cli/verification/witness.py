@@ -9,10 +9,11 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
+from pipeline.api.metric import Metric
 from pipeline.cli.verification import generators, items
 from pipeline.cli.verification.attributes import attributes_of
 from pipeline.cli.verification.conductor import NAME
-from pipeline.cli.verification.digest import digest, sketch
+from pipeline.cli.verification.digest import digest, rows_of, sketch
 from pipeline.cli.verification.evidence import Entry, Evidence, Values
 from pipeline.cli.verification.recorded_order import RecordedOrder
 from pipeline.cli.verification.watched_position import WatchedPosition
@@ -40,6 +41,7 @@ class Witness:
         self._reading = ""  # the dataset last read in an evaluation
         self._random_by = self._parameters_by = self._rates_by = ""  # who changed them last
         self._order: RecordedOrder | None = None
+        self._called = False  # the model, in this microbatch
 
     def attach(self, assembly: Assembly, hooks: HookBus, state: RunState) -> None:
         """Begin to watch; everything is built and restored."""
@@ -159,7 +161,14 @@ class Witness:
     def _before_microbatch(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
         if self._position.step + 1 != self._step:
             self._begin_step()
+        self._called = False
         self._note("dataset.train", "a batch", arguments[0])
+        self._add_rows("batch", arguments[0])
+
+    def _add_rows(self, name: str, value: Any) -> None:
+        rows = self.evidence.values[self._step].rows
+        added = rows_of(value)
+        rows[name] = torch.cat([rows[name], added]) if name in rows else added
 
     def _begin_step(self) -> None:
         self._step = self._position.step + 1
@@ -191,6 +200,8 @@ class Witness:
         if self._position.phase == "objective":
             if not self._evaluating:
                 self._note_generators("objective")
+                if not self._called:
+                    self._add_rows("inputs", (arguments, named))
             self._note(
                 self._reading if self._evaluating else "objective",
                 "what goes into the model",
@@ -201,10 +212,14 @@ class Witness:
         if self._position.phase == "objective":
             if not self._evaluating:
                 self._note_generators("model")
+                if not self._called:
+                    self._called = True
+                    self._add_rows("outputs", output)
             self._note("model", "its output", output)
 
     def _after_microbatch(self, module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
         self._note("objective", "the loss and its weight", output)
+        self.evidence.values[self._step].loss += float(output[0].detach())
 
     def _before_update(self, optimizer: Optimizer, *_: Any) -> None:
         values = self.evidence.values[self._step]
@@ -243,7 +258,7 @@ class Witness:
             "model": assembly.model,
             "objective": assembly.step_module.objective,
             "scheduler": _Bare(assembly.schedule.scheduler) if assembly.schedule.scheduler else None,
-            **{f"metrics.{name}": metric for name, metric in assembly.metrics.items()},
+            **{f"metrics.{name}": _Undeclared(metric) for name, metric in assembly.metrics.items()},
             **{f"hooks.{one.name}": one.hook for one in assembly.hooks if one.name != NAME},
         }
         reader = assembly.data.train
@@ -255,6 +270,14 @@ class Witness:
 
 def _own_name(name: str) -> str:
     return name.removeprefix("model.")
+
+
+class _Undeclared:
+    """A metric without its declared states, which every evaluation begins anew."""
+
+    def __init__(self, metric: Metric) -> None:
+        declared = metric.states().keys() | {"_defaults"}
+        self.__dict__.update({name: value for name, value in vars(metric).items() if name not in declared})
 
 
 class _Bare:

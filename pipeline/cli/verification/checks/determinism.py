@@ -39,7 +39,7 @@ def _found(blame: Blame, one: Evidence, two: Evidence, *, hashing: bool) -> Find
         return None
     entry = difference.entry
     when = f"at step {entry.step}" if entry.step else "before the first step"
-    message = f"{entry.what} {when} is another in a second run, all before it being equal"
+    message = f"{when} a second run differs in {entry.what}, all before it being equal"
     if hashing:
         remedy = "it depends on how strings are hashed: sort what comes from a set or from hash()"
         return blame.finding(difference.component, message, remedy)

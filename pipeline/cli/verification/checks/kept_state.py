@@ -40,7 +40,7 @@ def check(
             if not lost:
                 continue
             if component.startswith("hooks.") and not _is_measure(one, component):
-                message = f"its state_dict does not hold the attribute {lost[0]}"
+                message = f"its state_dict does not hold all that changes: its attribute {lost[0]}"
                 findings.append(blame.finding(component, message, RESUMABLE["hook"]))
             elif not component.startswith(("hooks.", "metrics.", "dataset.")):
                 notes.append(f"{component}: no checkpoint holds its attribute {lost[0]}")

@@ -8,19 +8,19 @@ from itertools import islice
 
 from pipeline.cli.verification.evidence import Evidence
 from pipeline.cli.verification.finding import Blame, Check, Finding, judged
-from pipeline.cli.verification.probes import Trouble
-from pipeline.cli.verification.remedies import REPEATABLE
+from pipeline.cli.verification.probes import Probed
+from pipeline.cli.verification.remedies import INVARIANT, RESUMABLE
 from pipeline.cli.verification.trial import processes
 
 NAME, TITLE = "once", "every sample once"
 
 
-def check(blame: Blame, trials: Mapping[int, Sequence[Evidence]], streams: Mapping[str, Trouble]) -> Check:
+def check(blame: Blame, trials: Mapping[int, Sequence[Evidence]], probed: Probed) -> Check:
     """Compare what the ranks of each trial were dealt with the global batches of the smallest one.
 
     Args:
         trials: by world size.
-        streams: by key, what was found of an iterable dataset's shards.
+        probed: what was found of the sampler, and of an iterable dataset's shards.
     """
     reference = trials[min(trials)][0]
     findings, notes = [], []
@@ -30,7 +30,9 @@ def check(blame: Blame, trials: Mapping[int, Sequence[Evidence]], streams: Mappi
     repeated = _repeated(reference)
     if repeated:
         notes.append(f"sampler: it gives sample {repeated[0]} more than once in epoch {repeated[1]}")
-    for component, trouble in streams.items():
+    if probed.order:
+        findings.append(blame.finding("sampler", probed.order.message, RESUMABLE["sampler"]))
+    for component, trouble in probed.streams.items():
         remedy = "let shard(index, count) give every sample to exactly one of count shares"
         findings.append(blame.finding(component, trouble.message, trouble.remedy or remedy))
     sizes = " and ".join(map(processes, trials))
@@ -51,7 +53,7 @@ def _dealt(blame: Blame, reference: Evidence, ranks: Sequence[Evidence], step: i
         f"with {len(ranks)} processes the shares of global batch {step} are not that batch: samples "
         f"{never[:5]} are missing and {twice[:5]} are too many, since processes are given different orders"
     )
-    return blame.finding("sampler", message, REPEATABLE["sampler"])
+    return blame.finding("sampler", message, INVARIANT["sampler"])
 
 
 def _repeated(evidence: Evidence) -> tuple[int, int] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.cli.verification.attributes import Attributes
 from pipeline.cli.verification.evidence import Evidence, first_difference
 from pipeline.cli.verification.finding import Blame, Check, Finding, judged
 from pipeline.cli.verification.remedies import RESUMABLE
@@ -30,7 +29,7 @@ def _found(blame: Blame, whole: Evidence, resumed: Evidence, saved: int) -> Find
         return None
     component, entry = difference.component, difference.entry
     lost = lost_attributes(whole, resumed, component, saved)
-    message = f"{entry.what} at step {entry.step} is another when the run was killed and resumed"
+    message = f"at step {entry.step} the killed and resumed run differs in {entry.what}"
     if lost:
         message += f": its attribute {lost[0]}"
     return blame.finding(component, message, RESUMABLE.get(blame.kind(component), ""))
@@ -47,8 +46,3 @@ def lost_attributes(whole: Evidence, resumed: Evidence, component: str, saved: i
         for name, value in before.items()
         if value != first.get(name) and value != after.get(name)
     ]
-
-
-def unchanged(one: Attributes, two: Attributes) -> frozenset[str]:
-    """The attributes that are equal in two."""
-    return frozenset(name for name, value in one.items() if two.get(name) == value)

@@ -27,6 +27,8 @@ class Probed:
     """Datasets whose samples change from one reading to another."""
     streams: Mapping[str, Trouble] = field(default_factory=dict)
     """Iterable datasets whose shards are not the whole."""
+    order: Trouble | None = None
+    """Of a sampler that gives another order from one call to another."""
     metrics: Mapping[str, Trouble] = field(default_factory=dict)
     """Metrics whose states do not add up."""
     mean_objective: bool = False
@@ -39,6 +41,7 @@ class Probed:
         plain: dict[str, Any] = dict(vars(self))
         for name in ("items", "streams", "metrics"):
             plain[name] = {key: vars(trouble) for key, trouble in plain[name].items()}
+        plain["order"] = vars(self.order) if self.order else None
         torch.save(plain, file)
 
     @classmethod
@@ -46,4 +49,5 @@ class Probed:
         data = torch.load(file, weights_only=True)
         for name in ("items", "streams", "metrics"):
             data[name] = {key: Trouble(**one) for key, one in data[name].items()}
+        data["order"] = Trouble(**data["order"]) if data["order"] else None
         return cls(**data)

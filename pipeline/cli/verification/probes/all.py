@@ -9,7 +9,7 @@ import torch
 
 from pipeline.cli.output import say
 from pipeline.cli.verification import neutral
-from pipeline.cli.verification.probes import Probed, datasets, loss, metrics, streams
+from pipeline.cli.verification.probes import Probed, datasets, loss, metrics, orders, streams
 from pipeline.engine import random_state
 from pipeline.engine.builder import Builder
 from pipeline.engine.data import build_dataset, is_stream
@@ -34,6 +34,7 @@ def probe(experiment: Experiment, world: World, position: Position, file: Path, 
     for name in built.keys() - indexed.keys():
         position.set_phase(f"dataset.{name}")
         shards[name] = streams.trouble(built[name])
+    order = orders.trouble(builder, experiment, built["train"]) if "train" in indexed else None
     torch.set_default_dtype(torch.float64 if double else torch.float32)
     modules = build_modules(builder, _plain(experiment), world, say)
     neutral.neutralise(modules)
@@ -51,6 +52,7 @@ def probe(experiment: Experiment, world: World, position: Position, file: Path, 
     Probed(
         items={f"dataset.{name}": one for name, one in found.items() if one},
         streams={f"dataset.{name}": one for name, one in shards.items() if one},
+        order=order,
         metrics={key: one for key, one in joined.items() if one},
         mean_objective=additivity == "mean",
         in_batch=additivity == "other",

@@ -40,7 +40,11 @@ def trouble(
     cause = _Cause(type(fetcher.dataset).__name__, drawn, changed)
     if differing := _differing(indices, once, again):
         return cause.trouble(f"its sample {differing[0]} is another when it is read again")
-    by_worker = list(_by_worker(experiment, world, fetcher, indices))
+    try:
+        by_worker = list(_by_worker(experiment, world, fetcher, indices))
+    except Exception as error:  # noqa: BLE001 - a dataset may raise anything, and it is told
+        remedy = "open files and connections anew in every process, and give what can be pickled"
+        return Trouble(f"a worker process cannot read it: {_gist(error)}", remedy)
     if differing := _differing(indices, once, by_worker):
         return cause.trouble(f"its sample {differing[0]} is another when a worker process reads it")
     return None
@@ -60,6 +64,13 @@ def _by_worker(experiment: Experiment, world: World, fetcher: Fetcher, indices: 
             yield digest(batch)
     finally:
         source.close()
+
+
+def _gist(error: Exception) -> str:
+    """Of an error whose text has a worker's traceback, the lines after that."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    after = next((at for at in range(len(lines), 0, -1) if lines[at - 1].startswith(" ")), 0)
+    return "; ".join(filter(None, lines[after:]))
 
 
 class _Cause:

@@ -17,7 +17,7 @@ from pipeline.engine.step_module import StepModule, to_device
 
 _SAMPLES = 24
 
-Additivity = Literal["sum", "mean", "other"]
+Additivity = Literal["sum", "mean", "other", "not repeatable"]
 
 
 def additivity(modules: StepModule, fetcher: Fetcher, *, double: bool) -> Additivity:
@@ -25,13 +25,15 @@ def additivity(modules: StepModule, fetcher: Fetcher, *, double: bool) -> Additi
     indices = range(min(_SAMPLES, len(fetcher.dataset)))
     third = max(1, len(indices) // 3)
     with torch.no_grad():
-        whole, few, rest = (
+        whole, again, few, rest = (
             float(_outcome(modules, fetcher, part).loss)
-            for part in (indices, indices[:third], indices[third:] or indices)
+            for part in (indices, indices, indices[:third], indices[third:] or indices)
         )
     tolerance = 1e-6 if double else 1e-3
     if len(indices) < 2 or abs(whole - few - rest) <= tolerance * (abs(few) + abs(rest)):
         return "sum"
+    if whole != again:
+        return "not repeatable"
     low, high = min(few, rest), max(few, rest)
     margin = 1e-3 * (abs(low) + abs(high))
     return "mean" if low - margin <= whole <= high + margin else "other"
