@@ -26,7 +26,7 @@ from pipeline.engine.failure import Failure
 from pipeline.engine.group import Group
 from pipeline.engine.orphan import Launcher, watched_launcher
 from pipeline.engine.position import Position
-from pipeline.engine.signals import EarlyStop, Signals, signal_name
+from pipeline.engine.signals import EarlyStop, Phase, Signals, signal_name
 from pipeline.engine.train import Result, Setting, Start, train
 from pipeline.engine.world import World, choose_threads, torch_switches
 from pipeline.runs.layout import RunFolder
@@ -73,11 +73,14 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
     folder = RunFolder(Path(decision.folder))
     if decision.finished:
         return Ended(folder, leads=world.is_main)
-    if world.is_main and meeting.memory is not None:
-        meeting.memory.begun(folder, world.host)
-    experiment = bind_experiment(plan, loaded.registry, decision.seed)
-    switches = torch_switches(threads=threads, deterministic=plan.train.deterministic)
-    with rank_log(folder.log(world.rank), rank=world.rank, say=say) as log, switches:
+    with (
+        _early_stop_recorded(folder, world, signals),
+        rank_log(folder.log(world.rank), rank=world.rank, say=say) as log,
+        torch_switches(threads=threads, deterministic=plan.train.deterministic),
+    ):
+        if world.is_main and meeting.memory is not None:
+            meeting.memory.begun(folder, world.host)
+        experiment = bind_experiment(plan, loaded.registry, decision.seed)
         log(f"{world.world_size} ranks on {world.device.type}, {threads} threads each ({why})")
         result = _run(
             experiment,
@@ -130,10 +133,6 @@ def _run(
             memory = meeting.memory if world.is_main and not launcher.is_gone else None
             if result.stopped_by_signal and memory is not None:
                 memory.stopped(Agent.of_this_process())
-    except EarlyStop as stop:
-        if world.is_main:
-            finish(folder, "stopped", reason=f"{signal_name(stop.number)} before the first step")
-        raise
     except RunFailedError as failed:
         if world.is_main:
             finish(folder, "failed", steps=position.step, failure=failed.failure)
@@ -143,6 +142,18 @@ def _run(
         status: Status = "stopped" if result.stopped_by_signal else "completed"
         finish(folder, status, reason=result.reason, steps=result.step, metrics=result.metrics)
     return result
+
+
+@contextmanager
+def _early_stop_recorded(folder: RunFolder, world: World, signals: Signals) -> Iterator[None]:
+    """Let run.json say so where a signal comes inside, which is before the first step."""
+    try:
+        yield
+    except EarlyStop as stop:
+        signals.phase = Phase.ENDING  # the launcher may pass the same request on in the midst of this
+        if world.is_main:
+            finish(folder, "stopped", reason=f"{signal_name(stop.number)} before the first step")
+        raise
 
 
 @contextmanager

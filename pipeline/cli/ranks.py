@@ -90,10 +90,15 @@ def joined(
     keys = {part.key for part in parts}
     telling = another_connection(store, settings.timeout)
     pulse = Pulse(telling, world, position, keys, settings.timeout, log, lost)
-    # Nobody is waited for in the group's own rendezvous, where a signal would not be heard.
-    await_ranks(store, "joining the group", world.rank, world.world_size, settings.prepare_timeout)
-    group = ProcessGroup(world, settings, store)
-    yield Ranks(group, watch.stop, watch)
+    try:
+        # Nobody is waited for in the group's own rendezvous, where a signal would not be heard.
+        await_ranks(store, "joining the group", world.rank, world.world_size, settings.prepare_timeout)
+        group = ProcessGroup(world, settings, store)
+        yield Ranks(group, watch.stop, watch)
+    except EarlyStop:
+        signals.phase = Phase.ENDING  # a second signal must not cut this short
+        watch.leave_early()
+        raise
     watch.close(group.barrier)
     pulse.close()
     group.close()

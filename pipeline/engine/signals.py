@@ -79,7 +79,7 @@ class Signals:
     def ask(self) -> None:
         """Stop as SIGTERM would; called in a thread, for a reason that is no signal."""
         if self.phase is Phase.STARTING:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), next(iter(self._previous), signal.SIGTERM))  # any that is handled
         elif self.received is None:
             self.received = signal.SIGTERM
 

@@ -61,10 +61,13 @@ class Watch:
         self._store = store
         self._speak = speak
         self._world = world
+        self._signals = signals
         self._record = record
         self._before_end = before_end
         self._show = show
         self._closing = False
+        self._early = False
+        """A signal before the first step ends all ranks, which is no failure."""
         self._telling = threading.Lock()
         self.stop = StopTogether(signals, lambda: self._publish({"event": "stop"}))
         self._main_is_lost = main_is_lost
@@ -100,6 +103,8 @@ class Watch:
         if failure.rank == 0:
             self.end_without_main(failure)
         with self._telling:
+            if self._early:
+                return
             if self._is_first(failure):
                 self._show(failure)
                 self._publish({"event": "failure"})
@@ -108,12 +113,21 @@ class Watch:
     def end_without_main(self, failure: Failure) -> None:
         """End this process, since rank 0 and its store are gone; rank 1 says so, and records it."""
         with self._telling:
-            if self._closing:
+            if self._closing or self._early:
                 return
             if self._world.rank == 1:
                 self._show(failure)
                 self._record(failure)
             self._end()
+
+    def leave_early(self) -> None:
+        """Let the others leave too, and take this end for no loss: a signal came before the first step."""
+        self._early = True
+        try:
+            self._publish({"event": "early stop"})
+        except RuntimeError:  # rank 0 has left, and the store with it
+            return
+        self._leave()
 
     def close(self, barrier: Callable[[], None]) -> None:
         """End the threads of all ranks together, in good order."""
@@ -136,7 +150,8 @@ class Watch:
         try:
             self._follow_events()
         except RuntimeError:
-            self._main_is_lost()
+            if not self._early:
+                self._main_is_lost()
 
     def _follow_events(self) -> None:
         number = 0
@@ -145,6 +160,9 @@ class Watch:
             event = json.loads(self._store.get(f"event/{number}"))["event"]
             number += 1
             if event == "end":
+                return
+            if event == "early stop":
+                self._end_early()
                 return
             if event == "stop":
                 self._agree_on_stop()
@@ -176,8 +194,15 @@ class Watch:
         self._leave()
         self._end()
 
+    def _end_early(self) -> None:
+        """End this rank by a signal of its own, unless it is the one that has had one."""
+        had_one, self._early = self._early, True
+        self._leave()
+        if not had_one:
+            self._signals.ask()
+
     def _leave(self) -> None:
-        """Let the others hear of the failure before rank 0 takes the store with it."""
+        """Let the others hear of the end before rank 0 takes the store with it."""
         try:
             self._speak.set(f"left/{self._world.rank}", "yes")
             if self._world.is_main:

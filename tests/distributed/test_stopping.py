@@ -74,16 +74,20 @@ def last_calls(folder, world_size):
 
 @pytest.mark.parametrize("moment", STOPS)
 def test_a_signal_wherever_it_finds_a_rank(command, tmp_path, count, whole, moment):
-    """LCH-02, REQ-03: all stop after one step, the same or the next, with one checkpoint; resume is exact."""
+    """LCH-02, REQ-03: all stop after one step, the same or the next, with one checkpoint; resume is exact.
+
+    Without the launcher's help, which would send SIGTERM to all when the first leaves.
+    """
     turn = list(STOPS).index(moment)
-    who = [0] if moment == "write" else [1, 0, "all"]
+    who = [0] if moment == "write" else [0, 1, "all"]
     for attempt in range(count(1, 6)):
         world_size = 2 + (turn + attempt) % 2
         rank, number = who[(turn + attempt) % len(who)], NUMBERS[(turn + attempt) % 3]
         folder = tmp_path / str(attempt)
         folder.mkdir()
         line = ["run", config_of(folder), "--runs-dir", folder / "runs", "--resume"]
-        job = command(world_size, line, env={"SIGNAL": f"{moment} {rank} {int(number)}"})
+        environ = {"SIGNAL": f"{moment} {rank} {int(number)}"}
+        job = command(world_size, line, env=environ, end_together=False)
         assert job.wait() == [75] * world_size, job.report()
         run = only_run(folder / "runs")
         record, (first, last) = record_of(run), STOPS[moment]
@@ -95,6 +99,16 @@ def test_a_signal_wherever_it_finds_a_rank(command, tmp_path, count, whole, mome
         job = command(world_size, line)
         assert job.wait() == [0] * world_size, job.report()
         assert rows_of(run) == whole[world_size]
+
+
+def test_a_stop_at_the_start_is_recorded_although_it_is_delivered_twice(command, tmp_path):
+    """Slurm signals the ranks and the launcher, which passes it on while the first is being recorded."""
+    job = command(
+        2, ["run", config_of(tmp_path), "--runs-dir", tmp_path / "runs"], env={"SIGNAL": "twice 0 15"}
+    )
+    assert job.wait() == [75, 75], job.report()
+    record = record_of(only_run(tmp_path / "runs"))
+    assert (record["status"], record["reason"]) == ("stopped", "SIGTERM before the first step"), job.report()
 
 
 def collectives(folder):

@@ -10,6 +10,7 @@ import os
 
 from parts import Net, Points
 from pipeline import Hook, register
+from pipeline.cli import attempt
 from pipeline.runs import store
 
 
@@ -32,11 +33,20 @@ SIGNAL = Once()
 
 @register("model", "signalling")
 class SignallingNet(Net):
-    """At the moment "start", when it is built."""
+    """At the moment "start", when it is built; at "twice", again when that stop is recorded."""
 
     def __init__(self) -> None:
         super().__init__()
         SIGNAL.at("start")
+        if SIGNAL.moment == "twice":
+            real = attempt.finish
+
+            def finish(*arguments, **options):
+                os.kill(os.getpid(), SIGNAL.number)
+                real(*arguments, **options)
+
+            attempt.finish = finish
+            SIGNAL.at("twice")
 
 
 @register("dataset", "signalling")
