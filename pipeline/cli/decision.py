@@ -21,7 +21,7 @@ from pipeline.cli.search import run_to_resume
 from pipeline.cli.seed import seed_of
 from pipeline.cli.wish import Wish
 from pipeline.config.config import to_toml
-from pipeline.config.masking import mask
+from pipeline.config.masking import mask, mask_file
 from pipeline.errors import RunError
 from pipeline.runs import metric_log
 from pipeline.runs.checkpoints import Checkpoint
@@ -104,7 +104,7 @@ def _begin(loaded: Loaded, wish: Wish, world_size: int, threads: int, say: Say) 
         wish.runs_dir,
         record,
         config_toml=to_toml(config, seed),
-        sources=[(source.path, source.text) for source in config.sources],
+        sources=[(source.path, mask_file(source.text, config.hidden)) for source in config.sources],
         patch=mask(code.patch, config.hidden),
     )
     say(f"run folder: {folder.path}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 SHORTEST = 4
@@ -9,11 +10,17 @@ SHORTEST = 4
 
 
 def mask(text: str, hidden: Mapping[str, str]) -> str:
-    """The text without what must not be shown, be it as it is or as ``repr`` writes it."""
+    """The text without what must not be shown, be it as it is or as ``repr``, JSON or TOML writes it."""
     for value in sorted(hidden, key=len, reverse=True):  # one may be a part of another
-        for form in (value, repr(value)[1:-1]):
+        written = {json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (False, True)}
+        for form in sorted({value, repr(value)[1:-1], *written}, key=len, reverse=True):
             text = text.replace(form, hidden[value])
     return text
+
+
+def mask_file(content: bytes, hidden: Mapping[str, str]) -> bytes:
+    """The same for a file's content, whatever its encoding is."""
+    return mask(content.decode(errors="surrogateescape"), hidden).encode(errors="surrogateescape")
 
 
 def masked_variables(text: str, variables: Mapping[str, str]) -> str:
