@@ -51,7 +51,8 @@ COMPONENTS = {
     "pipeline.samplers": "sequential shuffle torch weighted",
     "pipeline.metrics": "accuracy mean_absolute_error perplexity torchmetrics",
     "pipeline.hooks": """
-        checkpoint early_stopping ema lr_monitor nan_guard profiler progress tensorboard throughput
+        checkpoint csv early_stopping ema lr_monitor mlflow nan_guard profiler progress tensorboard throughput
+        wandb
     """,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,13 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+
+CONFIG = """\
+seed = 1
+[optimizer]
+lr = 0.5
+betas = [0.9, 0.99]
+"""
 
 
 @dataclass
@@ -56,6 +64,8 @@ class FakeRun:
 def make_run(tmp_path: Path) -> Callable[..., FakeRun]:
     def make(model: nn.Module | None = None, **fields: Any) -> FakeRun:
         model = model if model is not None else nn.Linear(3, 2)
+        (tmp_path / "config.toml").write_text(CONFIG)
+        (tmp_path / "run.json").write_text(json.dumps({"parent": None}))
         return FakeRun(tmp_path, model, torch.optim.SGD(model.parameters(), lr=0.5), **fields)
 
     return make
