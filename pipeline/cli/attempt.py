@@ -11,6 +11,7 @@ from pathlib import Path
 from pipeline.cli.choice import await_choice, tell_choice
 from pipeline.cli.decision import Decision, decide
 from pipeline.cli.experiment import bind_experiment
+from pipeline.cli.facts import facts_of
 from pipeline.cli.loading import Loaded
 from pipeline.cli.logs import rank_log
 from pipeline.cli.meeting import Meeting, meet
@@ -65,10 +66,11 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
         known = meeting.known_steps
         return decide(loaded, meeting.wish, world.world_size, threads, say, known_steps=known).to_json()
 
+    facts = facts_of(loaded)
     if world.is_main or store is None:
-        text = tell_choice(store, world.world_size, choose)
+        text = tell_choice(store, world, plan.distributed.prepare_timeout, facts, choose)
     else:
-        text = await_choice(store, world.rank)
+        text = await_choice(store, world.rank, facts)
     decision = Decision.from_json(text)
     folder = RunFolder(Path(decision.folder))
     if decision.finished:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from pipeline.api.duration import format_duration
 from pipeline.cli.output import status_of
+from pipeline.engine.agreement import Facts, differing, table
 from pipeline.errors import RunError
 
 if TYPE_CHECKING:
     from torch.distributed import Store  # type: ignore[attr-defined]
 
+    from pipeline.engine.world import World
+
 _KEY = "choice"
+_FACTS = "facts"
 _REFUSED = "refused "
 _PATIENCE = 3.0  # seconds
 _POLL = 0.02  # seconds; a blocking wait in the store would keep signals from being handled
@@ -26,11 +33,23 @@ class RefusedError(RunError):
         self.status = status
 
 
-def tell_choice(store: Store | None, world_size: int, decide: Callable[[], str]) -> str:
-    """Decide, on rank 0, and let the others know; also if it fails."""
+def tell_choice(
+    store: Store | None, world: World, timeout: timedelta, facts: Facts, decide: Callable[[], str]
+) -> str:
+    """Decide, on rank 0, and let the others know; also if it fails.
+
+    Args:
+        timeout: how long the others are waited for.
+        facts: what all ranks must have alike.
+
+    Raises:
+        RunError: with a table of who has what, if they have not; or if ranks are missing.
+    """
     if store is None:
         return decide()
+    world_size = world.world_size
     try:
+        _compare(store, world, timeout, facts)
         text = decide()
     except BaseException as error:
         store.set(_KEY, f"{_REFUSED}{status_of(error)}")
@@ -40,12 +59,13 @@ def tell_choice(store: Store | None, world_size: int, decide: Callable[[], str])
     return text
 
 
-def await_choice(store: Store, rank: int) -> str:
-    """Rank 0's decision, on another rank.
+def await_choice(store: Store, rank: int, facts: Facts) -> str:
+    """Rank 0's decision, on another rank, which tells it what it has.
 
     Raises:
         RefusedError: if rank 0 cannot begin.
     """
+    store.set(f"{_FACTS}/{rank}", json.dumps(facts))
     while not store.check([_KEY]):
         time.sleep(_POLL)
     text: str = store.get(_KEY).decode()
@@ -53,6 +73,22 @@ def await_choice(store: Store, rank: int) -> str:
         store.set(f"{_KEY}/{rank}", "seen")
         raise RefusedError(int(text.removeprefix(_REFUSED)))
     return text
+
+
+def _compare(store: Store, world: World, timeout: timedelta, facts: Facts) -> None:
+    keys = [f"{_FACTS}/{rank}" for rank in range(1, world.world_size)]
+    deadline = time.monotonic() + timeout.total_seconds()
+    while not store.check(keys):
+        if time.monotonic() > deadline:
+            missing = [rank for rank, key in enumerate(keys, start=1) if not store.check([key])]
+            raise RunError(
+                f"ranks {missing} have not begun within distributed.prepare_timeout = "
+                f'"{format_duration(timeout)}"; look into their logs, or raise it'
+            )
+        time.sleep(_POLL)
+    by_rank = [facts, *(json.loads(store.get(key)) for key in keys)]
+    if differing(by_rank):
+        raise RunError(f"the ranks were not started with the same:\n{table(by_rank)}")
 
 
 def _await_answers(store: Store, world_size: int) -> None:

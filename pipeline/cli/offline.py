@@ -192,10 +192,12 @@ def _choice(
     subject: Subject, world: World, store: Store | None, prepare: Callable[[], None] | None
 ) -> tuple[str, tuple[bytes, bytes] | None]:
     """The checkpoint's name, and on rank 0 its two files."""
+    from pipeline.cli.facts import facts_of
     from pipeline.engine.checkpoint import read_checkpoint
 
+    facts, patience = facts_of(subject.loaded), subject.loaded.config.plan.distributed.prepare_timeout
     if store is not None and not world.is_main:
-        return await_choice(store, world.rank), None
+        return await_choice(store, world.rank, facts), None
     files: tuple[bytes, bytes] | None = None
 
     def choose() -> str:
@@ -206,7 +208,7 @@ def _choice(
         files = read_checkpoint(subject.folder, name)
         return name
 
-    chosen = tell_choice(store, world.world_size, choose)  # sets files
+    chosen = tell_choice(store, world, patience, facts, choose)  # sets files
     return chosen, files
 
 

@@ -37,7 +37,7 @@ def new_record(
     """The record of a run that begins now."""
     config = loaded.config
     now = datetime.now(UTC).astimezone()
-    provenance = _provenance(loaded)
+    provenance = provenance_of_run(loaded)
     process = this_process()
     return Record(
         name=config.plan.name,
@@ -54,7 +54,7 @@ def new_record(
         command=tuple(masked_words(command, config.secrets, config.hidden)),
         overrides=tuple(config.overrides),
         git=git,
-        versions=_versions(provenance),
+        versions=versions_of(provenance),
         components=tuple({**asdict(row), "kind": str(row.kind)} for row in provenance),
         parent=parent,
         attempts=(Attempt(now, socket.gethostname(), process.pid, 1, world_size=world_size),),
@@ -83,7 +83,7 @@ def next_attempt(
     attempt = Attempt(
         now, socket.gethostname(), process.pid, first_step, world_size=world_size, changes=changes
     )
-    provenance = _provenance(loaded)
+    provenance = provenance_of_run(loaded)
     return replace(
         record,
         fingerprint=fingerprint(config, record.seed),
@@ -99,7 +99,7 @@ def next_attempt(
         failure=None,
         command=tuple(masked_words(command, config.secrets, config.hidden)),
         overrides=tuple(config.overrides),
-        versions=_versions(provenance),
+        versions=versions_of(provenance),
         components=tuple({**asdict(row), "kind": str(row.kind)} for row in provenance),
         attempts=(*former, attempt),
     )
@@ -171,10 +171,12 @@ def _best(folder: RunFolder) -> Best | None:
     return Best(score.metric, score.value, step) if score else None
 
 
-def _provenance(loaded: Loaded) -> list[Provenance]:
+def provenance_of_run(loaded: Loaded) -> list[Provenance]:
+    """Where every component of the config came from, nested ones too."""
     return [row for part in loaded.config.plan.parts() for row in loaded.registry.provenance(part)]
 
 
-def _versions(provenance: Sequence[Provenance]) -> dict[str, str]:
+def versions_of(provenance: Sequence[Provenance]) -> dict[str, str]:
+    """Of Python, torch, and every distribution that gave a component."""
     distributions = {row.distribution: row.version or "" for row in provenance if row.distribution}
     return {"python": platform.python_version(), "torch": version("torch"), **distributions}

@@ -21,16 +21,16 @@ def fingerprint_of(tree: Mapping[str, Any], *, left_out: Collection[KeyPath] = (
     Args:
         left_out: the file paths and secrets, which only schemas can tell.
     """
-    return _hash(_leaves(tree, left_out), list(tree.get("hooks", {})))
+    return _hash(leaves(tree, left_out), list(tree.get("hooks", {})))
 
 
 def identity_of(tree: Mapping[str, Any], *, left_out: Collection[KeyPath] = ()) -> str:
     """The same without all that takes effect on resume; the caller leaves out a drawn seed."""
-    leaves = _leaves(tree, left_out)
-    return _hash({key: value for key, value in leaves.items() if effect_of(key)[0] != TAKES_EFFECT}, [])
+    counted = leaves(tree, left_out)
+    return _hash({key: value for key, value in counted.items() if effect_of(key)[0] != TAKES_EFFECT}, [])
 
 
-def _leaves(tree: Mapping[str, Any], left_out: Collection[KeyPath]) -> dict[str, Any]:
+def leaves(tree: Mapping[str, Any], left_out: Collection[KeyPath]) -> dict[str, Any]:
     """The flat tree without what does not count; in an array its place stays, as null."""
     without = {*_NEVER, *left_out}
     if isinstance(tree.get("model", {}).get("weights"), str):
@@ -48,6 +48,6 @@ def _pruned(value: Any, path: KeyPath, without: Collection[KeyPath]) -> Any:
     return value
 
 
-def _hash(leaves: Mapping[str, Any], hooks: list[str]) -> str:
-    text = json.dumps([leaves, hooks], sort_keys=True, ensure_ascii=True, default=str)
+def _hash(counted: Mapping[str, Any], hooks: list[str]) -> str:
+    text = json.dumps([counted, hooks], sort_keys=True, ensure_ascii=True, default=str)
     return sha256(text.encode()).hexdigest()

@@ -21,6 +21,7 @@ from pipeline.engine.modules import build_modules
 from pipeline.engine.optimizer import build_optimizer
 from pipeline.engine.position import Position
 from pipeline.engine.reduction import require_reductions
+from pipeline.engine.same_build import require_same_build
 from pipeline.engine.schedule import Schedule
 from pipeline.engine.step_module import StepModule, wrap
 from pipeline.engine.update import Scaler
@@ -80,9 +81,10 @@ def assemble(
     data = build_data(builder, experiment, world, group)
     step_module = build_modules(builder, experiment, world, say)
     metrics = {name: _build_metric(builder, part, world) for name, part in experiment.metrics.items()}
-    hooks = tuple(_build_hook(builder, experiment, name) for name in experiment.hooks)
+    hooks = [_build_hook(builder, experiment, name) for name in experiment.hooks]
     position.set_phase("waiting for the other ranks to build their components")
     built()
+    require_same_build(step_module, data, group, position.set_phase)
     position.set_phase("wrapping the model in DDP")
     module = wrap(step_module, world, experiment.train, experiment.distributed)
     share_buffers(step_module, group)
@@ -101,7 +103,7 @@ def assemble(
         ),
         scaler=Scaler(world.device.type) if experiment.train.precision == "fp16" else None,
         metrics=metrics,
-        hooks=hooks,
+        hooks=tuple(hooks),
     )
 
 

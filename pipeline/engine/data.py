@@ -32,6 +32,8 @@ class Data:
 
     train: ShareReader
     evaluation: Mapping[str, ShareReader]
+    lengths: Mapping[str, int | None]
+    """Samples of each dataset by its key (``dataset.train``); None where it can only be iterated."""
 
     def close(self) -> None:
         """End the readers' workers."""
@@ -53,6 +55,10 @@ def build_data(builder: Builder, experiment: Experiment, world: World, group: Gr
             name: evaluation_reader(experiment, world, name, dataset)
             for name, dataset in datasets.items()
             if name != "train"
+        },
+        lengths={
+            f"dataset.{name}": None if is_stream(dataset) else len(dataset)
+            for name, dataset in datasets.items()
         },
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -103,7 +103,7 @@ def is_aftermath(error: BaseException) -> bool:
 
 def _blamed(error: BaseException, phase: str, parts: Iterable[Part]) -> Part | None:
     """The component at work: by the phase, or where the error came through another's code, that one."""
-    owners = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    owners = list(_owners(error))
     if phase == "objective" and _came_through(owners, StepModule, "model"):
         phase = "model"
     if phase == "dataset.train" and _came_through(owners, Reader, "order"):
@@ -111,6 +111,13 @@ def _blamed(error: BaseException, phase: str, parts: Iterable[Part]) -> Part | N
     if phase == "backward" and not is_aftermath(error):
         phase = "model"
     return {part.key: part for part in parts}.get(phase)
+
+
+def _owners(error: BaseException | None) -> Iterator[object]:
+    """Whose methods the error came through, and those that caused it (a StopIteration in a generator)."""
+    while error is not None:
+        yield from (frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__))
+        error = error.__cause__
 
 
 def _came_through(owners: Sequence[object], kind: type, component: str) -> bool:
