@@ -52,7 +52,10 @@ class Run(Protocol):
 
     @property
     def total_steps(self) -> int | None:
-        """Optimizer steps of the whole run, as configured; None for epochs of an iterable dataset."""
+        """Optimizer steps of the whole run, with the rest as it is dealt now.
+
+        None for epochs of an iterable dataset, until the last of them has ended.
+        """
         ...
 
     @property

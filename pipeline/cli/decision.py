@@ -7,7 +7,7 @@ and told to the others as plain data.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -31,7 +31,7 @@ from pipeline.runs.layout import RunFolder
 from pipeline.runs.leftovers import clear_leftovers
 from pipeline.runs.listing import find_run
 from pipeline.runs.liveness import last_sign, status_now
-from pipeline.runs.record import Parent, Record, read, write
+from pipeline.runs.record import Change, Parent, Record, read, write
 from pipeline.runs.store import CheckpointStore
 
 Say = Callable[[str], None]
@@ -133,7 +133,7 @@ def _go_on(
         raise RunError(f"{folder.path} is running (process {record.pid} on {record.host}); stop it first")
     seen_alive = datetime.fromtimestamp(last_sign(folder)).astimezone()  # before anything is written
     changes = accepted_changes(loaded, folder, record.seed, accept=wish.accept_changes, say=say)
-    if record.status == "completed" and LENGTH_KEYS.isdisjoint(change.key for change in changes):
+    if record.status == "completed" and not _more_is_asked(record, changes):
         say(f"{folder.path} is complete after {record.steps} steps: nothing to do")
         return Decision(str(folder.path), record.seed, finished=True)
     checkpoint = _newest_checkpoint(folder, say)
@@ -170,6 +170,14 @@ def _go_on(
         accepted=tuple(change.key for change in changes if change.effect == "accepted"),
         parent_folder=str(_parent_folder(record, wish)) if starts_from_parent else None,
         parent_checkpoint=record.parent.checkpoint if starts_from_parent and record.parent else None,
+    )
+
+
+def _more_is_asked(record: Record, changes: Sequence[Change]) -> bool:
+    """Whether a completed run has another length now, or may have lost the hook that ended it early."""
+    keys = [change.key for change in changes]
+    return not LENGTH_KEYS.isdisjoint(keys) or (
+        bool(record.reason) and any(key.startswith("hooks") for key in keys)
     )
 
 

@@ -23,6 +23,7 @@ from pipeline.engine.position import Position
 from pipeline.engine.reduction import require_reductions
 from pipeline.engine.same_build import require_same_build
 from pipeline.engine.schedule import Schedule
+from pipeline.engine.share import Saved
 from pipeline.engine.step_module import StepModule, wrap
 from pipeline.engine.update import Scaler
 from pipeline.engine.world import World
@@ -54,11 +55,6 @@ class Assembly:
         """Optimizer steps of an epoch; None where only reading it tells."""
         return self.data.train.steps
 
-    @property
-    def total_steps(self) -> int | None:
-        """Optimizer steps of the whole run; None where only reading the data tells."""
-        return self.experiment.train.total_steps(self.steps_per_epoch)
-
 
 def assemble(
     experiment: Experiment,
@@ -67,11 +63,15 @@ def assemble(
     position: Position,
     say: Callable[[str], None],
     built: Callable[[], None],
+    saved: Saved | None,
 ) -> Assembly:
     """Build everything, datasets first, since a missing file is the likeliest fault.
 
+    The position is brought to that of a resumed run with them: what is built later is told how long it is.
+
     Args:
         built: called when all components are built, before the first collective; waits for all ranks.
+        saved: where the run that is resumed stands.
 
     Raises:
         ComponentError, RunError, CheckpointError: where parts do not fit together; and whatever a
@@ -79,6 +79,10 @@ def assemble(
     """
     builder = Builder(experiment.seed, position)
     data = build_data(builder, experiment, world, group)
+    if saved is not None:
+        position.set_phase("restoring a checkpoint")
+        position.load_state_dict(saved.position)
+        data.train.resume(position, saved, say)
     step_module = build_modules(builder, experiment, world, say)
     metrics = {name: _build_metric(builder, part, world) for name, part in experiment.metrics.items()}
     hooks = [_build_hook(builder, experiment, name) for name in experiment.hooks]
@@ -91,7 +95,7 @@ def assemble(
     position.set_phase(experiment.optimizer.key)
     optimizer = build_optimizer(builder.build, experiment, step_module)
     steps_per_epoch = data.train.steps
-    total_steps = experiment.train.total_steps(steps_per_epoch)
+    total_steps = position.total_steps(experiment.train, steps_per_epoch)
     return Assembly(
         experiment=experiment,
         data=data,

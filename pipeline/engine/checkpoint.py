@@ -20,7 +20,7 @@ from pipeline.engine.hook_bus import HookBus
 from pipeline.engine.optimizer import load_optimizer
 from pipeline.engine.pickled import foreign_objects
 from pipeline.engine.plain_state import plain_copy
-from pipeline.engine.run_state import RunState
+from pipeline.engine.run_state import RunState, Stop
 from pipeline.engine.share import Saved
 from pipeline.engine.snapshot import FORMAT, MODEL_FILE, STATE_FILE, Snapshot
 from pipeline.engine.step_module import StepModule
@@ -54,6 +54,13 @@ class Checkpoint:
             raise CheckpointError(f"{name}/{STATE_FILE} is of another format than {FORMAT}")
         _require_every_rank(name, loaded)
         return cls(name, weights.from_bytes(model, f"{name}/{MODEL_FILE}"), loaded)
+
+    @property
+    def reading(self) -> Saved:
+        """How far the training data had been read."""
+        state = self.state
+        by_rank = [rank["data"] for rank in state["ranks"]]
+        return Saved(self.name, state["position"], state["global_batch_size"], by_rank)
 
 
 def _refusal(state: bytes, error: Exception) -> str:
@@ -120,11 +127,12 @@ class Checkpointing:
                 "objective": objective,
                 "optimizer": optimizer,
                 "scheduler": scheduler,
+                "lengths": dict(assembly.schedule.lengths),
                 "scaler": plain_copy(assembly.scaler.state_dict() if assembly.scaler else {}, "the scaler"),
                 "metrics": dict(self.run.metrics),
                 "metrics_steps": dict(self.run.metrics_steps),
                 "unfinished": self.run.unfinished,
-                "stop_reason": self.run.stop_reason,
+                "stop": _plain(self.run.stop),
                 "ranks": by_rank,
             }
             return Snapshot(model, state)
@@ -143,11 +151,11 @@ class Checkpointing:
         accepted: Collection[str],
         say: Callable[[str], None],
     ) -> None:
-        """Put a checkpoint back on this rank, all but the random states (``restore_random``).
+        """Put a checkpoint back on this rank, all but its position and random states (``restore_random``).
 
         Args:
             changed: config keys with other values than when the checkpoint was written.
-        accepted: those whose new values count, although the checkpoint has others.
+            accepted: those whose new values count, although the checkpoint has others.
 
         Raises:
             CheckpointError: naming what does not fit.
@@ -158,19 +166,16 @@ class Checkpointing:
             load_optimizer(assembly.optimizer, dict(state["optimizer"]), accepted)
         except (ValueError, KeyError) as error:
             raise CheckpointError(f"{checkpoint.name} does not fit the optimizer: {error}") from error
-        assembly.schedule.load_state_dict(dict(state["scheduler"]), assembly.optimizer, accepted)
+        assembly.schedule.load_state_dict(
+            dict(state["scheduler"]), assembly.optimizer, accepted, lengths=state["lengths"]
+        )
         if assembly.scaler is not None and state["scaler"]:
             assembly.scaler.load_state_dict(dict(state["scaler"]))
-        self.run.position.load_state_dict(state["position"])
-        by_rank = [rank["data"] for rank in state["ranks"]]
-        saved = Saved(checkpoint.name, state["global_batch_size"], by_rank)
-        assembly.data.train.resume(self.run.position, saved, say)
-        if LENGTH_KEYS.isdisjoint(changed):  # a run that is made longer is meant to go on
-            self.run.stop_reason = state["stop_reason"]
+        self.run.stop = _still_stopped(state["stop"], changed)
         self.run.unfinished = state.get("unfinished", False)
         self.run.metrics.update(state["metrics"])
         self.run.metrics_steps.update(state["metrics_steps"])
-        self._restore_rank(checkpoint, say)
+        self._restore_rank(checkpoint, changed, say)
 
     def _rank_state(self, own_buffers: list[Tensor]) -> dict[str, Any]:
         """What this rank alone knows, copied."""
@@ -186,10 +191,12 @@ class Checkpointing:
             "recorded": {name: float(value) for name, value in self.run.logged.recorded.items()},
             "buffers": [buffer.cpu() for buffer in own_buffers],
             "hooks": {name: plain_copy(state, f"hooks.{name}") for name, state in states.items()},
-            "wishes": [self.hooks.later.stop, self.hooks.later.checkpoint],
+            "wishes": [_plain(self.hooks.later.stop), self.hooks.later.checkpoint],
         }
 
-    def _restore_rank(self, checkpoint: Checkpoint, say: Callable[[str], None]) -> None:
+    def _restore_rank(
+        self, checkpoint: Checkpoint, changed: Collection[str], say: Callable[[str], None]
+    ) -> None:
         """Put back this rank's own part, or with another number of ranks what can be derived of it."""
         ranks = checkpoint.state["ranks"]
         same = len(ranks) == self.group.world_size
@@ -204,7 +211,8 @@ class Checkpointing:
         self.run.logged.averaged.update(_added_up(own["averaged"], [part["averaged"] for part in counted]))
         self.run.logged.recorded.update(own["recorded"])
         for part in counted:
-            self.hooks.later.merge(Requests(*part["wishes"]))
+            stop, save = part["wishes"]
+            self.hooks.later.merge(Requests(_still_stopped(stop, changed), save))
         missing = self.hooks.load_state_dicts(own["hooks"], self.world)
         self.run.position.set_phase("restoring a checkpoint")
         if missing:
@@ -225,6 +233,19 @@ class Checkpointing:
             "the order of samples goes on unchanged, the random states (dropout) are derived anew"
         )
         seed_training(self.assembly, self.world, self.run.position.step)
+
+
+def _plain(stop: Stop | None) -> list[str] | None:
+    return [stop.reason, stop.hook] if stop is not None else None
+
+
+def _still_stopped(saved: Sequence[str] | None, changed: Collection[str]) -> Stop | None:
+    """What a hook had asked for; made longer, or with that hook changed, the run is meant to go on."""
+    if saved is None or not LENGTH_KEYS.isdisjoint(changed):
+        return None
+    stop = Stop(*saved)
+    concerned = any(key == stop.hook or key.startswith(f"{stop.hook}.") for key in changed)
+    return None if concerned else stop
 
 
 def _added_up(

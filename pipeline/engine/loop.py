@@ -54,7 +54,7 @@ class Loop:
         asked = self.hooks.begin(self.group)
         if self.state.unfinished:
             self._conclude_step()
-        self.state.stop_reason = self.state.stop_reason or asked.stop
+        self.state.stop = self.state.stop or asked.stop
         while not self._complete and not self._ends:
             self._epoch()
         self._save_the_end()
@@ -68,7 +68,7 @@ class Loop:
 
     @property
     def _ends(self) -> bool:
-        return self.stopped_by_signal or self.state.stop_reason is not None
+        return self.stopped_by_signal or self.state.stop is not None
 
     @property
     def _complete(self) -> bool:
@@ -126,7 +126,7 @@ class Loop:
         for event in events:
             self.hooks.call(event)
         requests = self._requests(joined=self._logs() or evaluates or at_epoch_end)
-        self.state.stop_reason = requests.stop
+        self.state.stop = requests.stop
         if self._complete or self._ends:
             self._log()  # all that is left, before the last checkpoint
         if self.policy and self._due(self.policy.every):

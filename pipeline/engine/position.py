@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pipeline.api.settings import TrainSettings
+
 _SAVED = ("epoch", "step", "step_in_epoch", "epoch_ended", "samples_seen")
 
 
@@ -35,6 +37,20 @@ class Position:
     @property
     def epochs_done(self) -> int:
         return self.epoch + self.epoch_ended
+
+    def total_steps(self, train: TrainSettings, steps_per_epoch: int | None) -> int | None:
+        """Optimizer steps of the whole run: those done, and those that are left as they are dealt now.
+
+        None for epochs of unknown length, until the last of them has ended.
+        """
+        if train.epochs is None:
+            return train.steps
+        epochs_left = train.epochs - self.epochs_done
+        if epochs_left <= 0:
+            return self.step
+        if steps_per_epoch is None:
+            return None
+        return self.step + epochs_left * steps_per_epoch - (0 if self.epoch_ended else self.step_in_epoch)
 
     def advance(self, samples: int, *, epoch_ended: bool) -> None:
         """Count a step done."""

@@ -26,6 +26,15 @@ class Logged:
         self.recorded.clear()
 
 
+@dataclass(frozen=True)
+class Stop:
+    """A hook's wish to end the run early."""
+
+    reason: str
+    hook: str
+    """The key of its table, as ``hooks.early_stopping``."""
+
+
 @dataclass
 class RunState:
     """The position, the sums since the last row, and the last value of every metric."""
@@ -38,8 +47,8 @@ class RunState:
     """The step at which each was measured."""
     unfinished: bool = False
     """The last step's evaluation was left for a signal: evaluation and hooks of this step are to come."""
-    stop_reason: str | None = None
-    """What a hook gave for ending the run early."""
+    stop: Stop | None = None
+    """What ended the run early."""
 
     def publish(self, values: dict[str, float]) -> None:
         """Take new values of metrics, measured now."""

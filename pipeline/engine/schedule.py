@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch.optim import Optimizer
 
-from pipeline.api.settings import LENGTH_KEYS
 from pipeline.engine.experiment import Experiment
 from pipeline.errors import ComponentError
 
@@ -26,6 +25,8 @@ class Schedule:
     scheduler: Any
     interval: str
     monitor: str | None
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    """What the scheduler was told of the length of the run."""
 
     @classmethod
     def build(
@@ -60,7 +61,8 @@ class Schedule:
             raise ComponentError(f"{part} is driven by a metric; set scheduler.monitor, as 'eval/loss'")
         if monitor is not None and not by_metric:
             raise ComponentError(f"{part} is not driven by a metric; remove scheduler.monitor")
-        return cls(scheduler, experiment.scheduler_interval, monitor)
+        told = {name: value for name, value in known.items() if name in part.takes}
+        return cls(scheduler, experiment.scheduler_interval, monitor, told)
 
     def after_step(self) -> None:
         """An optimizer step was taken (not: skipped by the gradient scaler)."""
@@ -79,17 +81,22 @@ class Schedule:
         return self.scheduler.state_dict() if self.scheduler is not None else {}
 
     def load_state_dict(
-        self, state: dict[str, Any], optimizer: Optimizer, accepted: Collection[str] = ()
+        self,
+        state: dict[str, Any],
+        optimizer: Optimizer,
+        accepted: Collection[str],
+        lengths: Mapping[str, int],
     ) -> None:
         """Go on where ``state`` was taken, from the rates that the optimizer now starts from.
 
         Args:
             accepted: config keys whose new values count. Where they concern the scheduler, it keeps
                 the curve that it was built with, and takes from the state only how far it has come.
+            lengths: what the scheduler whose state it is was told; with others it does likewise.
         """
         if self.scheduler is None:
             return
-        if any(key.startswith("scheduler.") or key in LENGTH_KEYS for key in accepted):
+        if lengths != self.lengths or any(key.startswith("scheduler.") for key in accepted):
             state = self.scheduler.state_dict() | {key: state[key] for key in _PROGRESS & state.keys()}
         self.scheduler.load_state_dict(state)
         if hasattr(self.scheduler, "base_lrs"):

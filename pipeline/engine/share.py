@@ -32,6 +32,8 @@ class Saved:
 
     checkpoint: str
     """Its name, for messages."""
+    position: Mapping[str, int]
+    """The counters of the run."""
     global_batch_size: int
     by_rank: Sequence[Mapping[str, Any]]
     """Every rank's ``state_dict``."""

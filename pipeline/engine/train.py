@@ -84,7 +84,8 @@ def train(experiment: Experiment, setting: Setting, start: Start) -> Result:
         setting.group.await_built()
         signals.phase = Phase.TRAINING  # from here on the ranks stop together
 
-    assembly = assemble(experiment, setting.world, setting.group, position, setting.say, built)
+    saved = start.resume.reading if start.resume is not None else None
+    assembly = assemble(experiment, setting.world, setting.group, position, setting.say, built, saved)
     state = RunState(position, TrainTotals(setting.world.device))
     hooks = _bound_hooks(assembly, state, setting)
     if hooks.checkpoint_policy is None:
@@ -105,7 +106,7 @@ def train(experiment: Experiment, setting: Setting, start: Start) -> Result:
             signals.phase = Phase.ENDING
             assembly.data.close()
     position.set_phase("the end of the run")
-    reason = state.stop_reason or ""
+    reason = state.stop.reason if state.stop else ""
     if loop.stopped_by_signal:
         reason = signal_name(signals.received) if signals.received else "a signal to another rank"
     return Result(position.step, dict(state.metrics), loop.stopped_by_signal, reason)
@@ -121,8 +122,8 @@ def _bound_hooks(assembly: Assembly, state: RunState, setting: Setting) -> HookB
             folder=setting.folder.path,
             name=assembly.experiment.name,
             world=setting.world,
+            train=assembly.experiment.train,
             steps_per_epoch=assembly.steps_per_epoch,
-            total_steps=assembly.total_steps,
         )
     )
     return hooks

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from pipeline.engine.run_state import RunState
+from pipeline.api.settings import TrainSettings
+from pipeline.engine.run_state import RunState, Stop
 from pipeline.engine.world import World
 from pipeline.errors import RunError
 
@@ -18,7 +19,7 @@ from pipeline.errors import RunError
 class Requests:
     """What hooks have asked for; the loop acts on it and clears it."""
 
-    stop: str | None = None
+    stop: Stop | None = None
     checkpoint: str | None = None
 
     def merge(self, other: Requests) -> None:
@@ -40,8 +41,8 @@ class RunFacts:
     folder: Path
     name: str
     world: World
+    train: TrainSettings
     steps_per_epoch: int | None
-    total_steps: int | None
 
 
 class RunView:
@@ -65,7 +66,7 @@ class RunView:
         self.name = facts.name
         self.world = facts.world
         self.steps_per_epoch = facts.steps_per_epoch
-        self.total_steps = facts.total_steps
+        self._train = facts.train
 
     @property
     def epoch(self) -> int:
@@ -78,6 +79,10 @@ class RunView:
     @property
     def samples_seen(self) -> int:
         return self._position.samples_seen
+
+    @property
+    def total_steps(self) -> int | None:
+        return self._position.total_steps(self._train, self.steps_per_epoch)
 
     def log(self, name: str, value: float | Tensor) -> None:
         if name in ("step", "epoch", "time"):
@@ -92,7 +97,7 @@ class RunView:
             self._logged.averaged[name] = (total + value, count + 1)
 
     def stop(self, reason: str) -> None:
-        self._requests.merge(Requests(stop=reason))
+        self._requests.merge(Requests(stop=Stop(reason, self._position.phase)))
 
     def checkpoint(self, reason: str) -> None:
         self._requests.merge(Requests(checkpoint=reason))

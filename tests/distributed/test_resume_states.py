@@ -7,7 +7,7 @@ import signal
 import pytest
 import torch
 
-from runs_of import only_run, record_of, rows_of, weights_of, write_config
+from runs_of import BASE, PARTS, only_run, record_of, rows_of, weights_of, write_config
 
 
 def run(command, config, runs, *options, world_size=2, ends=0):
@@ -86,6 +86,28 @@ def test_what_hooks_draw_as_an_attempt_begins_moves_no_stream(command, tmp_path)
     same(folder, whole(command, tmp_path, config))
 
 
+def test_more_patience_lets_a_run_go_on(command, tmp_path):
+    """CKP-12: ended by early stopping; with patience 2 raised to 4 it ends where that would end it."""
+    config = write_config(
+        tmp_path,
+        optimizer={"type": "sgd", "lr": 1e-12},
+        train__epochs=9,
+        hooks={
+            "early_stopping": {"monitor": "eval/accuracy", "mode": "max", "patience": 2},
+            "checkpoint": {"every": "1 epoch"},
+        },
+    )
+    runs, more = tmp_path / "killed", ["--set", "hooks.early_stopping.patience=4"]
+    run(command, config, runs)
+    folder = only_run(runs)
+    assert record_of(folder)["steps"] == 15
+    job = run(command, config, runs, "--resume", folder, "--set", "hooks.journal={}")  # another hook's change
+    assert "completed after 15 steps (early stopping" in job.stderr(0)
+    run(command, config, runs, "--resume", folder, *more)
+    assert record_of(folder)["steps"] == 25
+    same(folder, whole(command, tmp_path, config, *more))
+
+
 def test_a_gated_hooks_wish_is_kept(command, tmp_path):
     """Asked for in step 2, saved in step 3, killed in step 4, heard in step 5."""
     config = write_config(
@@ -139,6 +161,31 @@ def test_a_one_cycle_is_lengthened(command, tmp_path):
     run(command, config, tmp_path / "runs")
     run(command, config, tmp_path / "runs", "--resume", "--accept-changes", "--set", "train.epochs=5")
     assert record_of(only_run(tmp_path / "runs"))["steps"] == 25
+
+
+RISE_AND_FALL = {"type": "one_cycle_lr", "max_lr": 0.1}
+
+
+@pytest.mark.parametrize("scheduler", [{"type": "warmup_linear"}, RISE_AND_FALL], ids=["linear", "one cycle"])
+def test_another_batch_size_changes_the_length_that_is_told(command, tmp_path, scheduler):
+    """CKP-08: 3 of 15 steps are done; the rest takes 24 of half the size, for hooks and the scheduler."""
+    config = write_config(
+        tmp_path,
+        components=[*BASE["components"], str(PARTS.with_name("statistics_parts.py"))],
+        scheduler=scheduler,
+        hooks={"length": {}, "checkpoint": {"every": "1 step"}},
+    )
+    change = ["--accept-changes", "--set", "train.global_batch_size=4"]
+    folder = killed_and_resumed(command, tmp_path, config, "hooks.killer={step=4}", *change)
+    rows = [row for row in rows_of(folder) if "lr" in row]
+    assert [row["step"] for row in rows] == list(range(1, 28))
+    assert {row["length"] for row in rows[1:3]} == {15} and {row["length"] for row in rows[4:]} == {27}
+    if scheduler is RISE_AND_FALL:
+        assert rows[-1]["lr"] < 1e-5 < rows[-2]["lr"]
+    else:
+        expected = [0.1 * (1 - s / 15) for s in range(4)]  # that of step 4 was set with step 3
+        expected += [0.1 * (1 - s / 27) for s in range(4, 27)]
+        assert [row["lr"] for row in rows] == pytest.approx(expected)
 
 
 def test_an_epoch_that_became_shorter(command, tmp_path):

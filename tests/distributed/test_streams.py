@@ -311,6 +311,10 @@ def test_one_place_needs_no_split_and_evaluate_reads_it_too(command, tmp_path):
     )
     folder = trained(command, config, 1)
     assert numbers_of(tmp_path / "seen", training=True) == dict.fromkeys(range(9), 2)
+    rates = [(row["step"], row["lr/0"]) for row in rows_of(folder) if "lr/0" in row]
+    assert rates == [
+        (row["step"], row["lr"]) for row in rows_of(folder) if "lr" in row
+    ]  # none after the last
     for world_size in (1, 2):
         changes = ["--set", "metrics.mean_number={}", "--json"]
         job = command(world_size, ["evaluate", folder, *changes], launcher=world_size > 1)

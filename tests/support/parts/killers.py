@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import threading
 import time
 from typing import Literal
+
+import torch.distributed as dist
 
 from pipeline import Hook, register
 
 
 @register("hook", "killer")
 class Killer(Hook):
-    """Kills the whole job without a word after a step: every rank itself, as SIGKILL does.
+    """Kills all ranks of the job after a step, by SIGKILL.
 
     At the start of the epoch that follows, the checkpoint of that step is there too. One that is being
     written just then is complete first, so that a test knows which is the newest.
@@ -32,16 +35,19 @@ class Killer(Hook):
         self._maybe_kill(run, "step_end")
 
     def _maybe_kill(self, run, event):
-        if (run.step, event) == (self.step, self.event):
-            ready = run.folder / f"all-written-{self.step}"
-            if run.world.rank == 0:
-                for thread in threading.enumerate():
-                    if thread.name.startswith("checkpoint of step"):
-                        thread.join()
-                ready.touch()
-            while not ready.exists():
-                time.sleep(0.001)
-            os.kill(os.getpid(), 9)
+        if (run.step, event) != (self.step, self.event):
+            return
+        pids = [os.getpid()] * run.world.world_size
+        if dist.is_initialized():
+            dist.all_gather_object(pids, os.getpid())
+        if run.world.rank == 0:
+            for thread in threading.enumerate():
+                if thread.name.startswith("checkpoint of step"):
+                    thread.join()
+            # All at once and rank 0 first, or it might record the death of another.
+            subprocess.Popen(["sh", "-c", f"kill -KILL {' '.join(map(str, pids))}"])
+        while True:
+            time.sleep(1)
 
 
 @register("hook", "end_killer")

@@ -76,3 +76,12 @@ class FirstWeights(Hook):
     def on_run_start(self, run):
         values = {name: parameter.tolist() for name, parameter in run.model.named_parameters()}
         (run.folder / f"first-{run.world.rank}.json").write_text(json.dumps(values))
+
+
+@register("hook", "length")
+class Length(Hook):
+    """Logs how long the run is to be; a value of a step is in the row of the next."""
+
+    def on_step_end(self, run):
+        if run.step != run.total_steps:
+            run.log("length", float(run.total_steps))
