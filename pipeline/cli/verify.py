@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -74,6 +75,8 @@ def command(
 
     Exit status: 0 all promises are kept, 1 a component breaks one, 2 wrong config or usage.
     """
+    if "RANK" in os.environ:
+        raise click.UsageError("verify starts processes of its own; run it without a launcher")
     with shown_errors(), problems_as_json(as_json):
         report = _verify(config, sets, unsets, steps, world_sizes)
     if as_json:
@@ -98,12 +101,11 @@ def _verify(
         loaded = load_with_registry(config, sets=sets, unsets=unsets)
         for warning in (*loaded.registry.warnings, *loaded.config.warnings):
             say(f"warning: {warning}")
-        plan = loaded.config.plan
-        seed = seed_of(plan)
+        seed = seed_of(loaded.config.plan)
         subject = Subject(config=str(config), sets=sets, unsets=unsets, seed=seed)
         with temporary_folder() as folder:
             trials = Trials(subject, folder, here, elsewhere, say)
-            checks = verify(trials, plan, steps=steps, world_sizes=world_sizes)
+            checks = verify(trials, loaded.config, steps=steps, world_sizes=world_sizes)
     return Report(str(config), seed, steps, world_sizes, checks)
 
 

@@ -3,15 +3,50 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
+from planted_faults import PLANTED
 from tiny_runs import call, write_tiny
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def config(tmp_path):
     return write_tiny(tmp_path / "config")
+
+
+def verify(folder, *arguments, temporary):
+    """``pipeline verify ARGUMENTS`` in a process of its own, in a folder."""
+    environ = os.environ | {"TMPDIR": str(temporary), "TRIALS_OF": str(temporary)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "pipeline", "verify", *arguments],
+        cwd=folder,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def started_by(temporary):
+    """The processes of that verification that are still there."""
+    mark, found = f"TRIALS_OF={temporary}".encode(), []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                found.append(process.name)
+        except OSError:  # gone, or going
+            continue
+    return found
 
 
 def test_a_config_of_built_ins_keeps_all_promises(config):
@@ -48,3 +83,67 @@ def test_world_sizes_are_different_numbers(config, sizes):
 
 def test_steps_are_at_least_two(config):
     assert call("verify", config, "--steps", "1").exit_code == 2
+
+
+def test_a_launcher_is_not_wanted(config, monkeypatch):
+    monkeypatch.setenv("RANK", "0")
+    result = call("verify", config)
+    assert result.exit_code == 2
+    assert "run it without a launcher" in result.stderr
+
+
+def test_a_broken_promise_with_its_component_line_and_remedy_and_nothing_left_behind(tmp_path):
+    """In a folder of the user's, with a local file of the user's."""
+    folder, temporary = tmp_path / "mine", tmp_path / "temporary"
+    temporary.mkdir()
+    write_tiny(
+        folder,
+        'components = ["parts.py"]\n[hooks.counting_hook]\n[train]\nsteps = 4\n',
+        name="mine.toml",
+    )
+    shutil.copy(next(file for file in PLANTED if "watching" in file.name), folder / "parts.py")
+    before = sorted(folder.rglob("*"))
+    process = verify(folder, "mine.toml", "--steps", "4", "--world-sizes", "1", temporary=temporary)
+    output, log = process.communicate()
+    assert process.returncode == 1, log
+    lines = output.splitlines()
+    assert lines[0].split() == ["promise", "result", "what", "was", "compared"]
+    (row,) = [line for line in lines if line.startswith("hooks and metrics keep no state that is lost")]
+    assert "failed" in row
+    (finding,) = [line.strip() for line in lines if line.startswith("  ")]
+    assert finding.startswith(
+        "hooks.counting_hook (counting_hook, mine.toml:3:8): its state_dict does not hold"
+    )
+    assert finding.endswith("return what changes from state_dict, and take it back in load_state_dict")
+    assert lines[-1] == "mine.toml: 1 of 7 promises broken; 1 not looked at"
+    assert "killed after step 3 with one process" in log
+    assert sorted(folder.rglob("*")) == before
+    assert [*temporary.glob("pipeline-*")] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
+def test_all_processes_end_with_the_command(tmp_path, number):
+    """In the middle of a trial, two processes of which wait for ever."""
+    temporary, called = tmp_path / "temporary", tmp_path / "called"
+    temporary.mkdir()
+    config = write_tiny(
+        tmp_path / "config",
+        f"components = {[str(file) for file in PLANTED]}\n[hooks.endless]\nfile = '{called}'\n",
+    )
+    process = verify(tmp_path, config, "--world-sizes", "2", temporary=temporary)
+    while not called.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    assert len(started_by(temporary)) >= 5  # the command, two nurseries, two ranks
+    process.send_signal(number)
+    output, log = process.communicate()
+    assert output == ""
+    if number == signal.SIGKILL:
+        assert process.returncode == -number
+    else:
+        assert (process.returncode, log.splitlines()[-1]) == (1, "Aborted!")
+        assert [*temporary.glob("pipeline-*")] == []
+    deadline = time.monotonic() + 60
+    while left := started_by(temporary):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)

@@ -33,8 +33,8 @@ def verified(both_laboratories, tmp_path):
         folder.mkdir()
         subject = Subject(config=str(path), sets=sets, unsets=(), seed=1)
         trials = Trials(subject, folder, *both_laboratories, lambda line: None)
-        plan = load_with_registry(path, sets=sets).config.plan
-        return {check.name: check for check in verify(trials, plan, steps=steps, world_sizes=world_sizes)}
+        config = load_with_registry(path, sets=sets).config
+        return {check.name: check for check in verify(trials, config, steps=steps, world_sizes=world_sizes)}
 
     return run
 

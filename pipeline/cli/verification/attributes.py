@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from pipeline.cli.verification.digest import digest, generator_state
@@ -16,6 +19,18 @@ _DEPTH = 4
 
 Attributes = dict[str, str]
 """By path, as ``stem.calls``: the value as text, short; equal for equal values."""
+
+
+def optimizers_own() -> frozenset[str]:
+    """The attributes that every optimizer has; a scheduler wraps its ``step``."""
+    return frozenset(vars(torch.optim.SGD([torch.zeros(1)]))) | {"step"}
+
+
+class Without:
+    """Stands in for an object, without some of its attributes."""
+
+    def __init__(self, value: Any, names: Collection[str]) -> None:
+        self.__dict__.update({name: child for name, child in vars(value).items() if name not in names})
 
 
 def attributes_of(value: Any) -> Attributes:
@@ -43,8 +58,16 @@ def _walk(value: Any, path: str, depth: int, seen: set[int]) -> Iterator[tuple[s
             yield at, _text(child)
         elif (state := generator_state(child)) is not None:
             yield at, f"a generator in state {digest(state)}"
-        elif hasattr(child, "__dict__") and not isinstance(child, type) and not callable(child):
+        elif hasattr(child, "__dict__") and not (
+            isinstance(child, type) or callable(child) or _is_tool(child)
+        ):
             yield from _walk(child, at, depth - 1, seen)
+
+
+def _is_tool(value: Any) -> bool:
+    """Whether an object is torch's or the standard library's: what it counts for itself is nobody's state."""
+    package = type(value).__module__.partition(".")[0]
+    return package == "torch" or package in sys.stdlib_module_names
 
 
 def _is_plain(value: Any) -> bool:
@@ -55,7 +78,7 @@ def _is_plain(value: Any) -> bool:
         return True
     if isinstance(value, Mapping):
         return all(_is_plain(key) and _is_plain(child) for key, child in value.items())
-    return isinstance(value, list | tuple | set | frozenset) and all(map(_is_plain, value))
+    return isinstance(value, list | tuple | set | frozenset | deque) and all(map(_is_plain, value))
 
 
 def _text(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import struct
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,7 +42,7 @@ def _feed(state: Any, value: Any, depth: int) -> None:
         for key, child in value.items():
             _feed(state, key, depth - 1)
             _feed(state, child, depth - 1)
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, list | tuple | deque):
         for child in value:
             _feed(state, child, depth - 1)
     elif isinstance(value, set | frozenset):

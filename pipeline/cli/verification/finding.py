@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pipeline.cli.verification.laboratory import Outcome
-from pipeline.config.plan import ComponentPlan, Plan
+from pipeline.config.config import Config
+from pipeline.config.masking import mask
+from pipeline.config.plan import ComponentPlan
 
 Verdict = Literal["passed", "failed", "not made"]
 
@@ -46,12 +48,14 @@ class Check:
 class Blame:
     """Finds the config's line for a component's key."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._parts: Mapping[str, ComponentPlan] = {part.key: part for part in plan.parts()}
+    def __init__(self, config: Config) -> None:
+        self._parts: Mapping[str, ComponentPlan] = {part.key: part for part in config.plan.parts()}
+        self._hidden = config.hidden
 
     def finding(self, component: str, message: str, remedy: str) -> Finding:
         """A finding about the component with this key; of no key of the config, about none."""
         part = self._parts.get(component)
+        message = mask(message, self._hidden)
         if part is None:
             return Finding("", "", "", message, remedy)
         return Finding(component, part.type, str(part.place), message, remedy)

@@ -107,7 +107,7 @@ def _work(order: Order, loaded: Loaded, world: World) -> None:
 def _train(
     order: Order, trial: Trial, experiment: Experiment, setting: Setting, position: WatchedPosition
 ) -> None:
-    witness = Witness(position, frozenset({1, (trial.look_after or 0) + 1}))
+    witness = Witness(position, trial.look_after)
 
     def observe(assembly: Assembly, hooks: HookBus, state: RunState) -> None:
         witness.evidence.devices = _devices(setting.world)

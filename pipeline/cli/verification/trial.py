@@ -35,7 +35,7 @@ class Trial:
     elsewhere: bool = False
     """In processes that hash strings with another seed."""
     look_after: int | None = None
-    """Note what components keep in their attributes after this step, too."""
+    """Note what components keep in their attributes after this step, and hooks after later ones."""
     save_after: int | None = None
     """Write a checkpoint after this step."""
     kill_after: int | None = None

@@ -22,19 +22,20 @@ from pipeline.cli.verification.ladder import Ladder, climb
 from pipeline.cli.verification.probes import Probed
 from pipeline.cli.verification.rank import evidence_file
 from pipeline.cli.verification.trials import Trials
+from pipeline.config.config import Config
 from pipeline.config.plan import Plan
 
 _WITHOUT_A_RUN = (gradients, invariance, once, determinism, resume, items, kept_state)
 
 
-def verify(trials: Trials, plan: Plan, *, steps: int, world_sizes: Sequence[int]) -> tuple[Check, ...]:
+def verify(trials: Trials, config: Config, *, steps: int, world_sizes: Sequence[int]) -> tuple[Check, ...]:
     """Make the trials of a config and compare what they leave; gives every check, in a fixed order.
 
     Args:
         steps: of each trial, at least 2.
         world_sizes: ascending.
     """
-    blame = Blame(plan)
+    blame, plan = Blame(config), config.plan
     ladder = climb(trials, steps, world_sizes)
     if not ladder.evidence:
         why = "it does not run"

@@ -9,9 +9,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from pipeline.api.metric import Metric
 from pipeline.cli.verification import generators, items
-from pipeline.cli.verification.attributes import attributes_of
+from pipeline.cli.verification.attributes import Attributes, Without, attributes_of, optimizers_own
 from pipeline.cli.verification.conductor import NAME
 from pipeline.cli.verification.digest import digest, rows_of, sketch
 from pipeline.cli.verification.evidence import Entry, Evidence, Values
@@ -29,13 +28,13 @@ class Witness:
     """Writes the evidence of one rank while the run goes on; it changes nothing.
 
     Args:
-        look_before: the steps before which the components' attributes are noted.
+        look_after: the step after which components' attributes are noted, and those of hooks from then on.
     """
 
-    def __init__(self, position: WatchedPosition, look_before: frozenset[int]) -> None:
+    def __init__(self, position: WatchedPosition, look_after: int | None) -> None:
         self.evidence = Evidence()
         self._position = position
-        self._look_before = look_before
+        self._look_after = look_after
         self._step = 0
         self._evaluating = False
         self._reading = ""  # the dataset last read in an evaluation
@@ -188,8 +187,8 @@ class Witness:
         self._note(by, "the parameters before the step", parameters, shared=True)
         self._parameters = parameters
         self._note("model", "the buffers before the step", list(self._assembly.step_module.buffers()))
-        if self._step in self._look_before:
-            self.evidence.attributes[self._step] = self._attributes()
+        if attributes := self._attributes():
+            self.evidence.attributes[self._step] = attributes
 
     def _hooks_world(self) -> tuple[int, int]:
         if isinstance(self._assembly.module, DistributedDataParallel):
@@ -252,36 +251,37 @@ class Witness:
     def _digest_parameters(self) -> str:
         return digest([parameter.detach() for parameter in self._names])
 
-    def _attributes(self) -> dict[str, dict[str, str]]:
-        assembly = self._assembly
+    def _attributes(self) -> dict[str, Attributes]:
+        """Before this step: of all components, of hooks alone, or of none."""
+        if self._look_after is None:
+            return {}
+        hooks = {f"hooks.{one.name}": one.hook for one in self._assembly.hooks if one.name != NAME}
+        parts: dict[str, Any] = {}
+        if self._step in (1, self._look_after + 1):
+            parts = self._parts() | hooks
+        elif self._step > self._look_after + 1:
+            parts = hooks
+        return {key: attributes_of(part) for key, part in parts.items() if part is not None}
+
+    def _parts(self) -> dict[str, Any]:
+        """All components but hooks, as far as their attributes are their own."""
+        assembly, scheduler = self._assembly, self._assembly.schedule.scheduler
         parts: dict[str, Any] = {
             "model": assembly.model,
             "objective": assembly.step_module.objective,
-            "scheduler": _Bare(assembly.schedule.scheduler) if assembly.schedule.scheduler else None,
-            **{f"metrics.{name}": _Undeclared(metric) for name, metric in assembly.metrics.items()},
-            **{f"hooks.{one.name}": one.hook for one in assembly.hooks if one.name != NAME},
+            "optimizer": Without(assembly.optimizer, optimizers_own()),
+            "scheduler": Without(scheduler, {"optimizer"}) if scheduler else None,
+            **{
+                f"metrics.{name}": Without(metric, metric.states())
+                for name, metric in assembly.metrics.items()
+            },
         }
         reader = assembly.data.train
         if isinstance(reader, Reader):
             parts["sampler"] = self._order._order if self._order else None
             parts["dataset.train"] = reader.fetcher.dataset
-        return {key: attributes_of(part) for key, part in parts.items() if part is not None}
+        return parts
 
 
 def _own_name(name: str) -> str:
     return name.removeprefix("model.")
-
-
-class _Undeclared:
-    """A metric without its declared states, which every evaluation begins anew."""
-
-    def __init__(self, metric: Metric) -> None:
-        declared = metric.states().keys() | {"_defaults"}
-        self.__dict__.update({name: value for name, value in vars(metric).items() if name not in declared})
-
-
-class _Bare:
-    """A scheduler without its optimizer, whose state is another's."""
-
-    def __init__(self, scheduler: Any) -> None:
-        self.__dict__.update({k: v for k, v in vars(scheduler).items() if not isinstance(v, Optimizer)})

@@ -162,6 +162,8 @@ class Timing(Hook):
 class Endless(Hook):
     """Says that it has been called, and never comes back."""
 
+    ranks = "all"
+
     def __init__(self, file: Path) -> None:
         self.file = file
 

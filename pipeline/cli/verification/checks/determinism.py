@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from pipeline.cli.verification.evidence import Evidence, first_difference
 from pipeline.cli.verification.finding import Blame, Check, Finding, judged
 from pipeline.cli.verification.remedies import REPEATABLE
+from pipeline.cli.verification.trial import processes
 
 NAME, TITLE = "determinism", "the same twice"
 
@@ -20,7 +22,9 @@ def check(blame: Blame, one: Sequence[Evidence], two: Sequence[Evidence], again:
     """
     findings = [_found(blame, *pair, hashing=_agree(one, again)) for pair in zip(one, two, strict=True)]
     steps = max(one[0].values, default=0)
-    detail = f"{steps} steps with {len(one)} processes, bit for bit, strings hashed with two seeds"
+    detail = f"{steps} steps with {processes(len(one))}, bit for bit"
+    if "PYTHONHASHSEED" not in os.environ:
+        detail += ", strings hashed with two seeds"
     return judged(NAME, TITLE, detail, [finding for finding in findings if finding])
 
 

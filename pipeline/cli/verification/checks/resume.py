@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from pipeline.cli.verification.evidence import Evidence, first_difference
 from pipeline.cli.verification.finding import Blame, Check, Finding, judged
+from pipeline.cli.verification.lost import lost_attributes
 from pipeline.cli.verification.remedies import RESUMABLE
+from pipeline.cli.verification.trial import processes
 
 NAME, TITLE = "resume", "the same after a kill and a resume"
 
@@ -17,7 +19,7 @@ def check(blame: Blame, whole: Sequence[Evidence], resumed: Sequence[Evidence], 
     steps = max(whole[0].values, default=0)
     detail = (
         f"saved after step {saved}, all processes killed after step {saved + 1}, resumed, and steps "
-        f"{saved + 1} to {steps} compared bit for bit, with {len(whole)} processes"
+        f"{saved + 1} to {steps} compared bit for bit, with {processes(len(whole))}"
     )
     return judged(NAME, TITLE, detail, [finding for finding in findings if finding])
 
@@ -31,18 +33,5 @@ def _found(blame: Blame, whole: Evidence, resumed: Evidence, saved: int) -> Find
     lost = lost_attributes(whole, resumed, component, saved)
     message = f"at step {entry.step} the killed and resumed run differs in {entry.what}"
     if lost:
-        message += f": its attribute {lost[0]}"
+        message += f": {lost[0]}"
     return blame.finding(component, message, RESUMABLE.get(blame.kind(component), ""))
-
-
-def lost_attributes(whole: Evidence, resumed: Evidence, component: str, saved: int) -> list[str]:
-    """Attributes that changed in training and are not what they were after the resume, in words."""
-    first, before, after = (
-        evidence.attributes.get(step, {}).get(component, {})
-        for evidence, step in ((whole, 1), (whole, saved + 1), (resumed, saved + 1))
-    )
-    return [
-        f"{name} was {value} after step {saved}, and is {after.get(name, 'not there')} after the resume"
-        for name, value in before.items()
-        if value != first.get(name) and value != after.get(name)
-    ]
