@@ -19,7 +19,7 @@ def test_the_slurm_script_is_a_script_whose_launcher_takes_its_options():
     assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
     text = script.read_text().replace("\\\n", " ")
     (line,) = re.findall(r"-m torch\.distributed\.run (.*)", text)
-    words = [re.sub(r'^"?\$.*', "1", word) for word in line.replace('"$first_node:29400"', "a:1").split()]
+    words = [re.sub(r'^"?\$.*', "1", word) for word in line.replace('"$first_node:$port"', "a:1").split()]
     options = parse_args(words)  # type: ignore[no-untyped-call]
     assert options.training_script == "pipeline" and options.shutdown_timeout == 240
     directives = dict(re.findall(r"^#SBATCH --([\w-]+)=(\S+)$", text, re.MULTILINE))
