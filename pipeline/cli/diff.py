@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pipeline.cli.difference import Difference, Row
 
 DIFFERENT = 1
+_COLOURS = ("", "red", "green")  # of the key, the first and the second side
+_MOST = 4  # columns of two sides: more have no before and after
 _SECTIONS = ("config", "components", "code", "environment", "result")
 
 
@@ -61,7 +63,7 @@ def _document(difference: Difference) -> dict[str, Any]:
         "same": difference.same,
         **{
             section: [
-                {"key": row.key, "values": row.values, "percent": row.percent}
+                {"key": row.key, "values": row.values, "percent": row.percent, "follows": row.follows}
                 for row in getattr(difference, section)
             ]
             for section in _SECTIONS
@@ -82,7 +84,7 @@ def _show(difference: Difference, *, markdown: bool) -> None:
         if markdown:
             print_markdown(headers, lines, title=section)
         else:
-            print_table(headers, lines, title=section)
+            print_table(headers, lines, title=section, colours=_COLOURS if len(headers) <= _MOST else ())
             click.echo()
     for text in difference.texts:
         click.echo(f"```diff\n--- {text.name}" if markdown else text.name)
@@ -104,7 +106,8 @@ def _lines(section: str, difference: Difference) -> Iterator[list[Any]]:
             yield [row.key, *map(rounded, row.values), *change]
         else:
             write = toml_of if section == "config" else text_of
-            yield [row.key, *(NOTHING if value is None else write(value) for value in row.values)]
+            key = f"{row.key} (follows {row.follows})" if row.follows else row.key
+            yield [key, *(NOTHING if value is None else write(value) for value in row.values)]
     if section == "config":
         for key in difference.not_compared:
             yield [key, *[NOT_COMPARED for _ in difference.labels]]

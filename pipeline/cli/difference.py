@@ -33,6 +33,8 @@ class Row:
     """Of each side, in order; None: it is not there, or not known."""
     percent: float | None = None
     """By how much the second of two numbers is above the first."""
+    follows: str | None = None
+    """The reference by which every side has the value, where it is the same: the cause is elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +116,20 @@ def _changes(first: Side, other: Side) -> list[Change]:
 
 
 def _config(sides: Sequence[Side]) -> Iterator[Row]:
-    """The keys that some side has otherwise than the first; of nested keys the outermost."""
+    """The keys that some side has otherwise than the first; of nested keys the outermost.
+
+    What only follows from another key comes after what does not.
+    """
+    yield from sorted(_config_rows(sides), key=lambda row: row.follows is not None)
+
+
+def _config_rows(sides: Sequence[Side]) -> Iterator[Row]:
     keys = dict.fromkeys(one.key for other in sides[1:] for one in _changes(sides[0], other))
     for key in keys:
         if not any(key.startswith(f"{outer}.") for outer in keys if outer != HOOKS_ORDER):
-            yield Row(key, tuple(_value(side.config, key) for side in sides))
+            written = {side.references.get(key) for side in sides}
+            follows = written.pop() if len(written) == 1 else None
+            yield Row(key, tuple(_value(side.config, key) for side in sides), follows=follows)
 
 
 def _value(config: Mapping[str, Any], key: str) -> Any:

@@ -10,12 +10,16 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipeline.cli.output import CONFIG_ERROR
 from pipeline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 NOTHING = "-"
 """Stands in a table for what is not there."""
@@ -23,8 +27,16 @@ NOTHING = "-"
 _WIDE = 100_000  # columns: a value that is cut or broken can neither be read nor copied
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str = "") -> None:
+def print_table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    title: str = "",
+    colours: Sequence[str] = (),
+) -> None:
     """Print aligned columns, one line a row whatever the terminal's width; NO_COLOR is honoured.
+
+    ``colours`` are those of the first columns, on a terminal.
 
     The lines are laid out here: rich's own table takes a millisecond for each, and there may be thousands.
     """
@@ -40,8 +52,25 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title:
     )
     if title:
         click.echo(title)
-    Console(markup=False, highlight=False, emoji=False, width=_WIDE).print(head, style="bold")
-    click.echo("".join(f"{line}\n" for line in body), nl=False)
+    console = Console(markup=False, highlight=False, emoji=False, width=_WIDE)
+    console.print(head, style="bold")
+    if colours and console.is_terminal and not console.no_color:
+        for line in lines[1:]:
+            console.print(_coloured(line, widths, colours))
+    else:
+        click.echo("".join(f"{line}\n" for line in body), nl=False)
+
+
+def _coloured(line: Sequence[str], widths: Sequence[int], colours: Sequence[str]) -> Text:
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    text = Text()
+    for part, width, colour in zip_longest(line, widths, colours[: len(line)], fillvalue=""):
+        text.append(part, style=colour)
+        text.append(" " * (int(width) - cell_len(part) + 2))
+    text.rstrip()
+    return text
 
 
 def print_json(value: Any) -> None:

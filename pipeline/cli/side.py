@@ -10,6 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from pipeline.cli.references import recorded_references, references_in
 from pipeline.config.keys import copied, find
 from pipeline.errors import ConfigError, RunError
 from pipeline.runs.layout import RunFolder
@@ -34,6 +35,8 @@ class Side:
     """Where each of these files can be read."""
     patch: Path | None = None
     """The file of the code's uncommitted changes, if there were any."""
+    references: Mapping[str, str] = field(default_factory=dict)
+    """By key, what is given by reference to other keys, as it is written."""
     toml: Path | None = None
     """The TOML file, whose components' defaults are not filled in yet; None: nothing is to fill in."""
     note: str = ""
@@ -98,6 +101,7 @@ def _of_run(folder: RunFolder) -> Side:
         files,
         places={name: folder.source / name for name in files},
         patch=folder.patch if folder.patch.is_file() else None,
+        references=recorded_references(folder.source, record.overrides),
     )
 
 
@@ -109,7 +113,8 @@ def _of_toml(path: Path) -> Side:
     from pipeline.config.sections import check_settings
 
     layers = read(path)
-    tree = _interpolated(merged_without_schemas(layers))
+    written = merged_without_schemas(layers)
+    tree = _interpolated(written)
     tree.pop("vars", None)  # they are where they are used
     for section in SETTINGS:
         checked = check_settings(section, tree[section]) if _is_table(tree.setdefault(section, {})) else None
@@ -118,7 +123,7 @@ def _of_toml(path: Path) -> Side:
     sources = {source.path: source.text for source in layers.sources}
     files = {one.name: hashlib.sha256(sources[one]).hexdigest() for one in layers.components}
     places = {one.name: one for one in layers.components}
-    return Side(str(path), tree, files=files, places=places, toml=path)
+    return Side(str(path), tree, files=files, places=places, references=references_in(written), toml=path)
 
 
 def _is_table(value: Any) -> bool:

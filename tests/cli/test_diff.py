@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -200,6 +204,38 @@ def test_values_from_the_environment_are_neither_compared_nor_shown(tmp_path, mo
         assert document["not_compared"] == ["dataset.train.path"]
         assert "hidden-away" not in json.dumps(document)
     assert "from the environment, not compared" in call("diff", one, two).stdout
+
+
+def test_the_cause_comes_first_and_what_follows_from_it_is_said(tmp_path):
+    config = write_tiny(tmp_path)
+    text = config.read_text()
+    assert "[vars]" not in text
+    other = tmp_path / "other.toml"
+    config.write_text(text + '[vars]\nfactor = 2\n[hooks.ema]\ndecay = "${optimizer.lr}"\n')
+    other.write_text(config.read_text())
+    runs = tmp_path / "runs"
+    sides = [train(config, runs), train(config, runs, "optimizer.lr=0.2")]
+    expected = [("optimizer.lr", None), ("hooks.ema.decay", "${optimizer.lr}")]
+    assert [(row["key"], row["follows"]) for row in difference(*sides)["config"]] == expected
+    assert "hooks.ema.decay (follows ${optimizer.lr})" in call("diff", *sides).stdout
+    overridden = train(config, runs, "optimizer.lr=0.3", "hooks.ema.decay=0.5")
+    assert [row["follows"] for row in difference(sides[0], overridden)["config"]] == [None, None]
+
+
+def test_the_sides_have_colours_on_a_terminal_alone(made):
+    _, run, other = made
+    words = [sys.executable, "-m", "pipeline", "diff", str(run), str(other)]
+    reader, writer = pty.openpty()
+    environment = os.environ | {"TERM": "xterm-256color"}
+    environment.pop("NO_COLOR", None)
+    done = subprocess.run(words, stdout=writer, env=environment, check=False)
+    os.close(writer)
+    shown = os.read(reader, 1 << 16).decode()
+    os.close(reader)
+    assert done.returncode == 1
+    assert re.search(r"optimizer\.lr +\x1b\[31m0\.1\x1b\[0m +\x1b\[32m0\.2\x1b\[0m", shown)
+    plain = subprocess.run(words, stdout=subprocess.PIPE, env=environment, check=False)
+    assert b"\x1b" not in plain.stdout
 
 
 def test_more_than_two_are_one_table(made):
