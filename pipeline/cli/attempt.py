@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pipeline.cli.choice import await_choice, tell_choice
+from pipeline.cli.choice import await_choice, require_same, tell_choice
 from pipeline.cli.decision import Decision, decide
 from pipeline.cli.experiment import bind_experiment
 from pipeline.cli.facts import facts_of
@@ -61,14 +61,16 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
     meeting = meet(loaded, wish, here, say)
     world, store = meeting.world, meeting.store
     threads, why = choose_threads(plan.distributed, world.local_world_size)
+    facts = facts_of(loaded)
 
     def choose() -> str:
+        meeting.require_all()
+        require_same(store, world.world_size, facts, plan.distributed.prepare_timeout)
         known = meeting.known_steps
         return decide(loaded, meeting.wish, world.world_size, threads, say, known_steps=known).to_json()
 
-    facts = facts_of(loaded)
     if world.is_main or store is None:
-        text = tell_choice(store, world, plan.distributed.prepare_timeout, facts, choose)
+        text = tell_choice(store, world.world_size, choose)
     else:
         text = await_choice(store, world.rank, facts)
     decision = Decision.from_json(text)

@@ -16,8 +16,6 @@ from pipeline.errors import RunError
 if TYPE_CHECKING:
     from torch.distributed import Store  # type: ignore[attr-defined]
 
-    from pipeline.engine.world import World
-
 _KEY = "choice"
 _FACTS = "facts"
 _REFUSED = "refused "
@@ -33,23 +31,11 @@ class RefusedError(RunError):
         self.status = status
 
 
-def tell_choice(
-    store: Store | None, world: World, timeout: timedelta, facts: Facts, decide: Callable[[], str]
-) -> str:
-    """Decide, on rank 0, and let the others know; also if it fails.
-
-    Args:
-        timeout: how long the others are waited for.
-        facts: what all ranks must have alike.
-
-    Raises:
-        RunError: with a table of who has what, if they have not; or if ranks are missing.
-    """
+def tell_choice(store: Store | None, world_size: int, decide: Callable[[], str]) -> str:
+    """Decide, on rank 0, and let the others know; also if it fails."""
     if store is None:
         return decide()
-    world_size = world.world_size
     try:
-        _compare(store, world, timeout, facts)
         text = decide()
     except BaseException as error:
         store.set(_KEY, f"{_REFUSED}{status_of(error)}")
@@ -75,8 +61,15 @@ def await_choice(store: Store, rank: int, facts: Facts) -> str:
     return text
 
 
-def _compare(store: Store, world: World, timeout: timedelta, facts: Facts) -> None:
-    keys = [f"{_FACTS}/{rank}" for rank in range(1, world.world_size)]
+def require_same(store: Store | None, world_size: int, facts: Facts, timeout: timedelta) -> None:
+    """Compare, on rank 0, what all ranks must have alike; the others tell it in ``await_choice``.
+
+    Raises:
+        RunError: with a table of who has what; or if ranks are missing after ``timeout``.
+    """
+    if store is None:
+        return
+    keys = [f"{_FACTS}/{rank}" for rank in range(1, world_size)]
     deadline = time.monotonic() + timeout.total_seconds()
     while not store.check(keys):
         if time.monotonic() > deadline:

@@ -5,24 +5,41 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pipeline.api.settings import DistributedSettings
+from pipeline.cli.choice import RefusedError, await_choice
 from pipeline.cli.loading import Loaded
 from pipeline.cli.memory import Agent, Memory, lost
+from pipeline.cli.output import CONFIG_ERROR
 from pipeline.cli.search import Found, leader, look
 from pipeline.cli.wish import Wish
 from pipeline.engine.group import attempt_store, launcher_store
 from pipeline.engine.roll_call import RollCall, call_roll
 from pipeline.engine.signals import EarlyStop
 from pipeline.engine.world import World
+from pipeline.errors import ConfigError, Problem, RunError
 
 if TYPE_CHECKING:
     from torch.distributed import Store  # type: ignore[attr-defined]
 
 Say = Callable[[str], None]
+
+_PATIENCE = timedelta(seconds=10)  # in which rank 0, if it is in good order, will have started
+
+
+@dataclass(frozen=True)
+class Excuse:
+    """Why a rank cannot take part."""
+
+    host: str
+    message: str
+    status: int
+    """The exit status that its error calls for."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +55,16 @@ class Meeting:
     """None without a launcher."""
     known_steps: int = 0
     """Optimizer steps that some host's record of the run knows of."""
+    excuses: Mapping[int, Excuse] = field(default_factory=dict)
+    """Of the ranks that cannot take part."""
+
+    def require_all(self) -> None:
+        """Raises: ConfigError, RunError: naming a rank that cannot take part, with its own words."""
+        for rank, excuse in self.excuses.items():
+            place = f"rank {rank} on {excuse.host}"
+            if excuse.status == CONFIG_ERROR:
+                raise ConfigError([Problem(place, "", excuse.message)])
+            raise RunError(f"{place}: {excuse.message}")
 
 
 def meet(loaded: Loaded, wish: Wish, world: World, say: Say) -> Meeting:
@@ -63,6 +90,9 @@ def meet(loaded: Loaded, wish: Wish, world: World, say: Say) -> Meeting:
     word = json.dumps([asdict(Agent.of_this_process()), asdict(found) if found else None])
     roll = _roll(launcher, world, word, settings)
     words = [json.loads(text) for text in roll.told]
+    excuses = {rank: Excuse(**said) for rank, said in enumerate(words) if isinstance(said, dict)}
+    if excuses:
+        return Meeting(world, wish, attempt_store(launcher, roll.attempt), excuses=excuses)
     if memory.is_stopped(Agent(**agent) for agent, _ in words):
         if world.is_main:
             say("this launcher's run was stopped by a signal, so a restarted group does not begin again")
@@ -75,6 +105,25 @@ def meet(loaded: Loaded, wish: Wish, world: World, say: Say) -> Meeting:
     own = everywhere[leader(everywhere)]
     known = max((one.steps for one in everywhere if one and own and one.run == own.run), default=0)
     return Meeting(world, wish, store, memory, known)
+
+
+def excuse(message: str, status: int, environ: Mapping[str, str] = os.environ) -> bool:
+    """Tell the others that this rank, which is not rank 0, cannot take part, instead of ``meet``.
+
+    Returns:
+        Whether rank 0 has heard it, and says so. It may have left for the same reason.
+    """
+    rank, world_size = int(environ["RANK"]), int(environ["WORLD_SIZE"])
+    word = json.dumps(asdict(Excuse(socket.gethostname(), message, status)))
+    try:
+        launcher = launcher_store(_PATIENCE)
+        roll = call_roll(launcher, rank, world_size, word, _PATIENCE)
+        await_choice(attempt_store(launcher, roll.attempt), rank, {})
+    except RefusedError:
+        return True
+    except (RunError, RuntimeError, ValueError):  # nobody is there, or no launcher
+        return False
+    return False
 
 
 def _launcher_store(world: World, settings: DistributedSettings) -> Store | None:

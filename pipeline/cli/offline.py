@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pipeline.cli.choice import RefusedError, await_choice, tell_choice
+from pipeline.cli.choice import RefusedError, await_choice, require_same, tell_choice
 from pipeline.cli.output import is_main_rank, leave_with, say, shown_errors
 from pipeline.errors import CheckpointError, ConfigError, Problem
 
@@ -202,13 +202,14 @@ def _choice(
 
     def choose() -> str:
         nonlocal files
+        require_same(store, world.world_size, facts, patience)
         if prepare is not None:
             prepare()
         name = choose_checkpoint(subject).name
         files = read_checkpoint(subject.folder, name)
         return name
 
-    chosen = tell_choice(store, world, patience, facts, choose)  # sets files
+    chosen = tell_choice(store, world.world_size, choose)  # sets files
     return chosen, files
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
 from pipeline.api.settings import DistributedSettings
-from pipeline.cli.output import FAILED, say
+from pipeline.cli.output import FAILED, say, tell_launcher
 from pipeline.config.masking import mask
 from pipeline.engine.experiment import Part
 from pipeline.engine.failure import Failure, is_aftermath
@@ -145,14 +145,8 @@ def _masked(failure: Failure, hidden: Mapping[str, str]) -> Failure:
 def fail(failed: RunFailedError) -> NoReturn:
     """Report the first failure, once and last, and end this process whatever state it is in."""
     if failed.first:
-        from torch.distributed.elastic.multiprocessing.errors import get_error_handler
-
-        handler = get_error_handler()
-        handler.initialize()
-        try:  # not the error itself: its own __str__ may fail, and its traceback is shown once, below
-            raise RunError(f"{failed.failure.type}: {failed.failure.message}") from None
-        except RunError as brief:
-            handler.record_exception(brief)  # with the traceback of what is being handled just now
+        failure = failed.failure
+        tell_launcher(f"{failure.type}: {failure.message}", failure.traceback)
         say(f"error: {failed}")
     for child in multiprocessing.active_children():
         child.kill()

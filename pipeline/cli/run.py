@@ -7,14 +7,23 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from pipeline.cli.choice import RefusedError
 from pipeline.cli.launch import launch, without_nproc
-from pipeline.cli.output import is_main_rank, leave_with, say, shown_errors
+from pipeline.cli.output import (
+    is_main_rank,
+    leave_with,
+    let_rank_0_speak,
+    say,
+    shown_errors,
+    status_of,
+    tell_launcher,
+)
 from pipeline.engine.signals import STOPPED, EarlyStop, Signals
+from pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from pipeline.cli.attempt import Ended
@@ -120,11 +129,31 @@ def _config_path(config: Path | None, resume: str | None, parent: str | None, ru
 def _load(path: Path, sets: Sequence[str], unsets: Sequence[str], name: str | None) -> Loaded:
     from pipeline.cli.loading import load_with_registry
 
-    loaded = load_with_registry(path, sets=sets, unsets=unsets, name=name)
+    try:
+        loaded = load_with_registry(path, sets=sets, unsets=unsets, name=name)
+    except PipelineError as error:
+        if is_main_rank():
+            raise
+        _leave_excused(str(error), status_of(error))
     if is_main_rank():
         for warning in (*loaded.registry.warnings, *loaded.config.warnings):
             say(f"warning: {warning}")
     return loaded
+
+
+def _leave_excused(message: str, status: int) -> NoReturn:
+    """Let rank 0 say what is wrong on this other rank; most often it finds the same, and has left."""
+    tell_launcher(message)
+    try:
+        from pipeline.cli.meeting import excuse
+
+        if excuse(message, status):
+            let_rank_0_speak()
+        else:
+            say(message)
+    except EarlyStop:  # the launcher ends this rank, since another one has left
+        pass
+    sys.exit(status)
 
 
 def _train(loaded: Loaded, signals: Signals, **wishes: Any) -> int:

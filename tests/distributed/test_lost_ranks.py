@@ -30,6 +30,12 @@ def begun(command, tmp_path, world_size=2, hooks=None, **changes):
     return job
 
 
+def children(pid):
+    """The processes that a process has started, from any of its threads."""
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for text in lists for child in text.read_text().split()]
+
+
 def everything(job):
     return "".join(job.stderr(rank) for rank in range(job.request.world_size))
 
@@ -103,15 +109,15 @@ def test_waiting_ranks_say_for_whom(command, tmp_path):
 
 
 def test_ranks_whose_launcher_is_killed_stop_with_a_checkpoint(torchrun, tmp_path):
-    """torchrun's processes have sessions of their own, and its store ends with it."""
-    config = write_config(tmp_path, **ENDLESS, hooks={"slow": {}})
+    """torchrun's processes have sessions of their own, and loaders' workers too; its store ends with it."""
+    config = write_config(tmp_path, **ENDLESS, hooks={"slow": {}}, loader={"workers": 1})
     job = torchrun(2, ["run", config, "--runs-dir", tmp_path / "runs"])
     until(lambda: "first step done" in job.output(), job.output)
-    children = Path(f"/proc/{job.process.pid}/task/{job.process.pid}/children").read_text().split()
-    workers = [int(pid) for pid in children]
-    assert len(workers) == 2
+    ranks = children(job.process.pid)
+    workers = [worker for rank in ranks for worker in children(rank)]
+    assert len(ranks) == 2 and len(workers) >= 2
     job.kill(signal.SIGKILL)
-    until(lambda: not any(map(is_alive, workers)), job.output)
+    until(lambda: not any(map(is_alive, [*ranks, *workers])), job.output)
     folder = only_run(tmp_path / "runs")
     record = record_of(folder)
     assert record["status"] == "stopped", job.output()

@@ -197,3 +197,26 @@ def test_what_on_exception_raises_is_no_more_than_a_note(command, tmp_path, agai
     job = springs(command, config, case, TRAP_AGAIN=again)
     is_blamed(job, config, case)
     assert f"hooks.trapped.on_exception failed too: {ERRORS[again]}" in job.stderr(1)
+
+
+@pytest.mark.parametrize("error", ["value", "exit"])
+def test_a_component_file_that_one_rank_cannot_import(command, tmp_path, error):
+    """At start-up, before the ranks know of each other: rank 0 says it, for rank 1, and makes nothing."""
+    config = config_of(tmp_path)
+    job = command(
+        2,
+        ["run", config, "--runs-dir", tmp_path / "runs"],
+        env={
+            "TRAP_PLACE": "import",
+            "TRAP_ERROR": error,
+            "TRAP_RANK": "1",
+            "TORCHELASTIC_ERROR_FILE": str(tmp_path / "error.json"),
+        },
+    )
+    assert job.wait(timeout=PROMPTLY) == [2, 2], job.report()
+    assert job.stderr(1) == "springing import\n"
+    lines = job.stderr(0).splitlines()
+    assert lines[0].startswith("rank 1 on ") and f" {config}:" in lines[0], job.report()
+    assert "traps.py cannot be imported" in lines[0] and ERRORS[error] in lines[-1]
+    assert job.stderr(0).count("pitfall") and not (tmp_path / "runs").exists()
+    assert ERRORS[error] in json.loads((tmp_path / "error.json").read_text())["message"]["message"]
