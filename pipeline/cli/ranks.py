@@ -16,6 +16,7 @@ from pipeline.cli.output import FAILED, say, tell_launcher
 from pipeline.config.masking import mask
 from pipeline.engine.experiment import Part
 from pipeline.engine.failure import Failure, is_aftermath
+from pipeline.engine.farewell import Farewell
 from pipeline.engine.group import Alone, Group, ProcessGroup, another_connection, await_ranks, serve_store
 from pipeline.engine.position import Position
 from pipeline.engine.pulse import LOST, Pulse, Sign
@@ -86,9 +87,12 @@ def joined(
             watch.end_without_main(Failure.of_lost(sign, LOST, position, parts))
         os._exit(FAILED)
 
-    watch = Watch(listening, speaking, world, signals, record, before_end, _show, main_is_lost, side)
-    keys = {part.key for part in parts}
     telling = another_connection(store, settings.timeout)
+    farewell = Farewell(telling)
+    watch = Watch(
+        listening, speaking, world, signals, record, before_end, _show, main_is_lost, farewell, side
+    )
+    keys = {part.key for part in parts}
     pulse = Pulse(telling, world, position, keys, settings.timeout, log, lost)
     try:
         # Nobody is waited for in the group's own rendezvous, where a signal would not be heard.

@@ -17,6 +17,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pipeline.engine.failure import Failure
+from pipeline.engine.farewell import Farewell
 from pipeline.engine.signals import Signals
 from pipeline.engine.stop import StopTogether
 from pipeline.engine.world import World
@@ -42,6 +43,7 @@ class Watch:
         before_end: called after that, for what must not be cut off.
         show: reports a failure to people, for a rank that cannot.
         main_is_lost: called in a thread when the connection to rank 0 breaks.
+        farewell: rank 0's.
         served: what rank 0 serves the store with, which lives as long as this object.
     """
 
@@ -55,6 +57,7 @@ class Watch:
         before_end: Callable[[], None],
         show: Callable[[Failure], None],
         main_is_lost: Callable[[], None],
+        farewell: Farewell,
         served: Store,
     ) -> None:
         self._served = served
@@ -71,6 +74,7 @@ class Watch:
         self._telling = threading.Lock()
         self.stop = StopTogether(signals, lambda: self._publish({"event": "stop"}))
         self._main_is_lost = main_is_lost
+        self._farewell = farewell
         self._thread = threading.Thread(target=self._listen, name="watch", daemon=True)
         self._thread.start()
 
@@ -111,11 +115,15 @@ class Watch:
         self._thread.join()
 
     def end_without_main(self, failure: Failure) -> None:
-        """End this process, since rank 0 and its store are gone; rank 1 says so, and records it."""
+        """End this process, since rank 0 and its store are gone.
+
+        Rank 1 says so, and records it, unless rank 0 has left in good order and this rank was too busy
+        to hear why.
+        """
         with self._telling:
             if self._closing or self._early:
                 return
-            if self._world.rank == 1:
+            if self._world.rank == 1 and not self._farewell.was_said():
                 self._show(failure)
                 self._record(failure)
             self._end()
@@ -139,7 +147,8 @@ class Watch:
         barrier()  # rank 0 serves the store, and leaves last of all
 
     def _is_first(self, failure: Failure) -> bool:
-        mine = json.dumps({"event": "failure", **failure.as_dict()})
+        # Of a lost rank several ranks tell the same: each with its own name to it.
+        mine = json.dumps({"told by": self._world.rank, **failure.as_dict()})
         return bool(self._speak.compare_set("failure", "", mine).decode() == mine)
 
     def _publish(self, event: dict[str, str]) -> None:
@@ -191,7 +200,7 @@ class Watch:
             self._record(failure)
             self._store.set("recorded", "yes")
             self._before_end()
-        self._leave()
+        self._leave(lost=failure.rank)
         self._end()
 
     def _end_early(self) -> None:
@@ -201,12 +210,14 @@ class Watch:
         if not had_one:
             self._signals.ask()
 
-    def _leave(self) -> None:
-        """Let the others hear of the end before rank 0 takes the store with it."""
+    def _leave(self, lost: int | None = None) -> None:
+        """Let the others hear of it before rank 0 takes the store with it; all but one that is gone."""
+        others = [f"left/{rank}" for rank in range(self._world.world_size) if rank != lost]
         try:
             self._speak.set(f"left/{self._world.rank}", "yes")
             if self._world.is_main:
-                self._speak.wait([f"left/{rank}" for rank in range(self._world.world_size)], _LEAVE_TIMEOUT)
+                self._farewell.say()
+                self._speak.wait(others, _LEAVE_TIMEOUT)
         except RuntimeError:  # some rank is gone, or hangs
             return
 
