@@ -69,7 +69,7 @@ COMMANDS = {
     "schema": "",
     "new": "DIR",
     "diff": "A B ... --json --markdown --runs-dir",
-    "runs": "--json --csv --tree --where --sort --limit --runs-dir",
+    "runs": "--json --csv --watch --tree --where --sort --limit --runs-dir",
     "report": "[RUN ...] -o --output --watch --port --runs-dir",
     "sweep": "CONFIG --grid --jobs --set --unset --runs-dir --nproc",
 }

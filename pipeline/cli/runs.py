@@ -15,6 +15,9 @@ from pipeline.cli.runs_table import BROKEN, runs_table
 if TYPE_CHECKING:
     from pipeline.runs.listing import RunRow
 
+RUNNING = "running"
+_WATCH_SECONDS = 2.0
+
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--runs-dir", type=click.Path(path_type=Path), default="runs", show_default=True)
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(min=1), help="The first so many when sorted, else the newest.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the whole config of each run.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@click.option("--watch", is_flag=True, help="Show it again as it changes, while one of them is running.")
 @click.option("--tree", is_flag=True, help="Show which was started from which, and what that changed.")
 def command(
     runs_dir: Path,
@@ -31,6 +35,7 @@ def command(
     limit: int | None,
     as_json: bool,
     as_csv: bool,
+    watch: bool,
     tree: bool,
 ) -> None:
     """Show the runs, the newest last, with the config keys that are not the same in all of them.
@@ -40,13 +45,20 @@ def command(
 
     Exit status: 0 shown, broken folders too; 2 wrong usage.
     """
-    if as_json + as_csv + tree > 1:
-        raise click.UsageError("--json, --csv and --tree cannot be given together")
+    if as_json + as_csv + tree + watch > 1:
+        raise click.UsageError("--json, --csv, --tree and --watch cannot be given together")
     with shown_errors(CONFIG_ERROR):
         from pipeline.runs.listing import list_runs
 
-        rows = _limited(_sorted(_chosen(list_runs(runs_dir), where), sort), limit, newest=sort is None)
-        if as_json:
+        def read() -> list[RunRow]:
+            return _limited(_sorted(_chosen(list_runs(runs_dir), where), sort), limit, newest=sort is None)
+
+        rows = read()
+        if watch and any(row.status == RUNNING for row in rows):
+            from pipeline.cli.following import follow
+
+            follow(lambda: _table_and_more(read()), _WATCH_SECONDS)
+        elif as_json:
             print_json([_document(row) for row in rows])
         elif as_csv:
             print_csv(*runs_table(rows, for_people=False))
@@ -59,6 +71,14 @@ def command(
             print_table(*runs_table(rows, for_people=True))
         else:
             click.echo(f"no runs in {runs_dir}" + (" that --where means" if where else ""), err=True)
+
+
+def _table_and_more(rows: Sequence[RunRow]) -> tuple[tuple[list[str], list[list[Any]]] | None, bool]:
+    """The table, and whether one of its runs goes on."""
+    return (
+        runs_table(rows, for_people=True) if rows else None,
+        any(row.status == RUNNING for row in rows),
+    )
 
 
 def flat_table(row: RunRow) -> Mapping[str, Any]:

@@ -6,11 +6,15 @@ import csv
 import io
 import json
 import shutil
+import socket
+import subprocess
+import sys
 
 import pytest
 
 from pipeline.cli.where import read_where
 from pipeline.errors import RunError
+from pipeline.runs.process import this_process
 from tiny_runs import call, train, write_tiny
 
 
@@ -180,3 +184,24 @@ def test_wrong_usage_is_refused(made):
     unknown = call("runs", "--runs-dir", runs, "--sort", "stepps")
     assert unknown.exit_code == 2
     assert "did you mean 'steps'?" in unknown.stderr
+
+
+def test_watching_shows_what_changes_until_no_run_is_left(runs, names):
+    former = json.loads((runs / names[0] / "run.json").read_text())
+    here = this_process()
+    edit_record(
+        runs / names[0],
+        status="running", ended=None, pid=here.pid, process_started=here.started, host=socket.gethostname(),
+    )  # fmt: skip
+    words = [sys.executable, "-m", "pipeline", "runs", "--watch", "--runs-dir", str(runs)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as watching:
+        lines = [watching.stdout.readline() for _ in range(4)]
+        assert names[0] in lines[1] and "running" in lines[1]
+        (runs / names[0] / "run.json").write_text(json.dumps(former))
+        rest = watching.stdout.read()
+        assert watching.wait() == 0
+    assert [("running" in line, "completed" in line) for line in rest.splitlines()[2:]] == [(False, True)] * 3
+
+
+def test_watching_what_is_done_is_showing_it(runs, names):
+    assert call("runs", "--watch", "--runs-dir", runs).stdout == call("runs", "--runs-dir", runs).stdout
