@@ -1,4 +1,4 @@
-"""The page of results."""
+"""The pages of results."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.compare import Comparison
+from benchmarks.order import GLOBAL_BATCH, LONGEST_STORED, RANKS, OrderCost
 
 HEAD = """\
 # Steps per second: the engine and the hand-written loop
@@ -22,15 +23,21 @@ the processor time of a step on rank 0, all its threads, waiting for other ranks
 """
 
 
+ORDER_HEAD = f"""\
+# The order of samples, from a thousand to 1e12
+
+Written by `python -m benchmarks --order`: one rank of {RANKS}, global batch {GLOBAL_BATCH}. The engine
+computes a window of the permutation when it is needed; torch's DistributedSampler stores the whole order as a
+list on every rank, and is not asked for more than {LONGEST_STORED:,} samples. Memory is what the process has
+grown by at its largest, of five epochs.
+"""
+
+
 def page(comparisons: Sequence[Comparison], *, rounds: int, quick: bool) -> str:
     """The results as Markdown."""
-    import torch
-
     lines = [
         HEAD,
-        f"- date: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        f"- machine: {_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"torch {torch.__version__}",
+        *_circumstances(),
         f"- rounds: {rounds}{' (quick: a look, not a measurement)' if quick else ''}",
         "",
         "| workload | ranks | loop, steps/s | engine, steps/s | ratio | lowest and highest "
@@ -39,6 +46,33 @@ def page(comparisons: Sequence[Comparison], *, rounds: int, quick: bool) -> str:
         *map(_row, comparisons),
     ]
     return "\n".join(lines) + "\n"
+
+
+def order_page(costs: Sequence[OrderCost]) -> str:
+    """What orders cost, as Markdown."""
+    lines = [
+        ORDER_HEAD,
+        *_circumstances(),
+        "",
+        "| samples | side | start of an epoch, ms | memory, MB | indices/s |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {cost.length:.0e} | {cost.side} | {1e3 * cost.start_seconds:.2f} | {cost.megabytes:.1f} "
+            f"| {cost.indices_per_second:,.0f} |"
+            for cost in costs
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _circumstances() -> list[str]:
+    import torch
+
+    return [
+        f"- date: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        f"- machine: {_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        f"torch {torch.__version__}",
+    ]
 
 
 def _row(comparison: Comparison) -> str:

@@ -76,14 +76,20 @@ def plain_loop(world_size, global_batch, steps, options):
         pytest.param(2, 16, {}, id="2x16"),
         pytest.param(2, 24, {}, id="2x24"),
         pytest.param(3, 16, {}, id="3x16"),
+        pytest.param(3, 24, {}, id="3x24"),
+        pytest.param(4, 16, {}, id="4x16"),
+        pytest.param(4, 24, {}, id="4x24"),
         pytest.param(3, 40, {"clip_grad_norm": 0.1}, id="3x40, clipped"),
         pytest.param(2, 24, {"gradient_as_bucket_view": False, "static_graph": True}, id="other settings"),
         pytest.param(2, 24, {"find_unused_parameters": True, "bucket_cap_mb": 0.001}, id="small buckets"),
     ],
 )
-def test_even_shares_give_the_bits_of_the_plain_loop(command, ranks, tmp_path, world_size, share, options):
-    """The same parameters after 50 to 200 steps, for shares that are powers of two and not."""
-    steps = [50, 100, 150, 200]
+def test_even_shares_give_the_bits_of_the_plain_loop(
+    command, ranks, tmp_path, count, world_size, share, options
+):
+    """The same parameters from the first steps to the 200th, for shares that are powers of two and not."""
+    last = count(20, 200)
+    steps = [last // 4, last // 2, 3 * last // 4, last]
     clip = {"train__clip_grad_norm": options["clip_grad_norm"]} if "clip_grad_norm" in options else {}
     ddp = {key: value for key, value in options.items() if key != "clip_grad_norm"}
     config = write_config(
@@ -92,9 +98,9 @@ def test_even_shares_give_the_bits_of_the_plain_loop(command, ranks, tmp_path, w
         dataset={"train": {"type": "points", "length": LENGTH}},
         metrics={},
         optimizer={"type": "adamw", "lr": 0.01},
-        train={"steps": 200, "global_batch_size": share * world_size, "log_every": "never"},
+        train={"steps": last, "global_batch_size": share * world_size, "log_every": "never"},
         distributed={"threads": 1, **ddp},
-        hooks={"checkpoint": {"every": "50 steps", "keep_last": 4}},
+        hooks={"checkpoint": {"every": f"{last // 4} steps", "keep_last": 4}},
         **clip,
     )
     job = command(world_size, ["run", config, "--runs-dir", tmp_path / "runs"])

@@ -102,6 +102,7 @@ def test_65536_ranks_share_a_window_of_1e15_samples():
     assert set(sizes) == {3, 4}
 
 
+@example(LONGEST, 64, False)
 @given(st.integers(1, LONGEST), st.integers(1, 10**6), st.booleans())
 def test_the_windows_cover_an_epoch_of_any_length(length, batch, drop_last):
     """Each begins where the one before ends, the first at 0 and the last at the samples that are used."""
