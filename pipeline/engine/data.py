@@ -18,6 +18,7 @@ from pipeline.engine.fetch import Fetcher
 from pipeline.engine.group import Alone, Group
 from pipeline.engine.orders import as_order
 from pipeline.engine.reader import NaturalOrder, Reader
+from pipeline.engine.sendable import require_sendable
 from pipeline.engine.share import ShareReader
 from pipeline.engine.stream_fetch import StreamFetcher, can_shard
 from pipeline.engine.stream_reader import StreamReader
@@ -48,6 +49,10 @@ def build_data(builder: Builder, experiment: Experiment, world: World, group: Gr
         ComponentError, RunError: if a dataset or order cannot be dealt.
     """
     datasets = {name: build_dataset(builder, part) for name, part in experiment.datasets.items()}
+    if experiment.loader.workers and experiment.loader.start_method != "fork":
+        for name, part in experiment.datasets.items():
+            builder.at_work(part.key)
+            require_sendable(datasets[name], part, experiment.loader.start_method)
     build_train = _train_stream if is_stream(datasets["train"]) else _train_reader
     return Data(
         train=build_train(builder, experiment, world, group, datasets["train"]),

@@ -7,11 +7,11 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
 from pipeline.api.settings import DistributedSettings
+from pipeline.engine.cores import usable_cores
 from pipeline.errors import RunError
 
 _WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
@@ -96,17 +96,6 @@ def choose_threads(
         return int(wish), "OMP_NUM_THREADS"
     cores = usable_cores()
     return max(1, cores // local_world_size), f"{cores} cores / {local_world_size} local ranks"
-
-
-def usable_cores() -> int:
-    """Cores that this process may use: its affinity, and the CPU quota of its control group."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        # control groups, version 2; absent elsewhere
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text("ascii").split()
-    except (OSError, ValueError):
-        return cores
-    return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
 
 
 @contextmanager

@@ -11,25 +11,32 @@ from contextlib import ExitStack
 import pytest
 
 from harness import Torchrun
-from runs_of import only_run, record_of, rows_of, write_config
+from runs_of import BASE, PARTS, only_run, record_of, rows_of, write_config
+
+WITH_WORKERS = [*BASE["components"], str(PARTS.with_name("worker_parts.py"))]
 
 
-def test_two_jobs_at_once_and_a_listener_on_29500(torchrun, tmp_path):
+def test_two_jobs_at_once_and_a_listener_on_29500(torchrun, tmp_path, count):
     """LCH-01, REQ-12: both launchers take a free port."""
     config = write_config(tmp_path, train__epochs=1)
+    for attempt in range(count(1, 5)):
+        both_complete(torchrun, config, tmp_path / str(attempt))
+
+
+def both_complete(torchrun, config, folder):
     with socket.socket() as taken, ExitStack() as stack:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(("127.0.0.1", 29500))
         taken.listen()
         own = [sys.executable, "-m", "pipeline", "run", str(config), "--nproc", "2"]
         jobs = [
-            torchrun(2, ["run", config, "--runs-dir", tmp_path / "one"]),
+            torchrun(2, ["run", config, "--runs-dir", folder / "one"]),
             stack.enter_context(
-                Torchrun([*own, "--runs-dir", str(tmp_path / "two")], tmp_path / "nproc", None, None)
+                Torchrun([*own, "--runs-dir", str(folder / "two")], folder / "nproc", None, None)
             ),
         ]
         assert [job.wait() for job in jobs] == [0, 0], "\n".join(job.output() for job in jobs)
-    assert rows_of(only_run(tmp_path / "one")) == rows_of(only_run(tmp_path / "two"))
+    assert rows_of(only_run(folder / "one")) == rows_of(only_run(folder / "two"))
 
 
 def test_a_step_that_always_fails_ends_with_its_own_error(torchrun, tmp_path):
@@ -83,6 +90,21 @@ def test_affinity_is_respected(tmp_path):
     assert done.returncode == 0 and "1 threads each (1 cores / 1 local ranks)" in done.stderr, done.stderr
 
 
+def test_a_worker_has_one_thread(command, tmp_path):
+    """LCH-06: as many as the rank has would be too many, with several workers each."""
+    config = write_config(
+        tmp_path,
+        components=WITH_WORKERS,
+        dataset={"train": {"type": "one_thread", "length": 16}},
+        train__epochs=1,
+        metrics={},
+        loader={"workers": 1},
+        distributed={"threads": 3},
+    )
+    job = command(2, ["run", config, "--runs-dir", tmp_path / "runs"])
+    assert job.wait() == [0, 0], job.report()
+
+
 def test_spawned_workers_give_what_forked_ones_give(command, tmp_path):
     """LCH-04: parts of a local file are found again in a process that starts from nothing."""
     rows = []
@@ -92,3 +114,23 @@ def test_spawned_workers_give_what_forked_ones_give(command, tmp_path):
         assert job.wait() == [0, 0], job.report()
         rows.append(rows_of(only_run(tmp_path / method)))
     assert rows[0] == rows[1]
+
+
+def test_a_dataset_that_no_spawned_worker_can_be_sent_is_named_before_training(command, tmp_path):
+    """LCH-04: also that of an evaluation, whose workers start after an epoch; with the attribute."""
+    config = write_config(
+        tmp_path,
+        components=WITH_WORKERS,
+        dataset={
+            "train": {"type": "points", "length": 40},
+            "eval": {"type": "unsendable", "length": 8},
+        },
+        metrics={},
+        loader={"workers": 1, "start_method": "spawn"},
+    )
+    job = command(2, ["run", config, "--runs-dir", tmp_path / "runs"])
+    assert job.wait() == [1, 1], job.report()
+    failure = record_of(only_run(tmp_path / "runs"))["failure"]
+    assert (failure["component"], failure["step"]) == ("dataset.eval", 0)
+    assert "Unsendable.transforms['crop']" in failure["message"]
+    assert not (only_run(tmp_path / "runs") / "metrics.jsonl").exists()

@@ -87,3 +87,23 @@ class InWorker:
                 "payload": np.zeros(self.payload, dtype=np.uint8),
             }
         return batch
+
+
+@register("dataset", "unsendable")
+class Unsendable(InWorker):
+    """Has an attribute that no spawned worker can be sent."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__(length)
+        self.transforms = {"crop": lambda inputs: inputs}
+
+
+@register("dataset", "one_thread")
+class OneThread(InWorker):
+    """Wants to be read in a worker that has one thread."""
+
+    def __getitem__(self, index):
+        threads = torch.get_num_threads()
+        if get_worker_info() is None or threads != 1:
+            raise ValueError(f"read with {threads} threads")
+        return super().__getitem__(index)
