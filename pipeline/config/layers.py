@@ -29,6 +29,8 @@ class Layer:
     """What relative paths in it are relative to, absolute."""
     tree: Mapping[str, Any]
     places: Mapping[KeyPath, Place]
+    unset: tuple[tuple[tuple[str, ...], Place], ...] = ()
+    """Keys that it takes out of what it extends, each with where it says so."""
     extended_by: tuple[Place, ...] = ()
     """Where it is named, and where the file that names it is, up to the file that was asked for."""
 
@@ -149,16 +151,28 @@ class _Reading:
         self.unreadable.append(Problem(str(place), "extends", message, expected))
 
     def _layer(self, document: Document, named: tuple[Place, ...]) -> Layer:
-        """The document less ``extends`` and what cannot be used, which is reported."""
+        """The document less ``extends``, ``unset`` and what cannot be used, which is reported."""
         tree = copied(document.tree)
         tree.pop("extends", None)
+        unset = tuple(self._unset(document, tree.pop("unset", [])))
         for path, message, expected in list(unusable_keys(tree)):
             place = document.places.get(path, Place(str(document.path)))
             self.report.add(place, dotted(path), message, expected=expected)
             key = tuple(takewhile(lambda part: isinstance(part, str), path))  # an array goes as a whole
             self.broken.add(key)
             (find(tree, key[:-1]) or {}).pop(key[-1], None)
-        return Layer(str(document.path), document.folder, tree, document.places, named)
+        return Layer(str(document.path), document.folder, tree, document.places, unset, named)
+
+    def _unset(self, document: Document, names: Any) -> Iterator[tuple[tuple[str, ...], Place]]:
+        """The keys that a document takes out of what it extends."""
+        place = document.places.get(("unset",), Place(str(document.path)))
+        if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+            self.report.add(
+                place, "unset", f"got {show(names)}", expected='a list of keys, as ["hooks.progress"]'
+            )
+            return
+        for number, name in enumerate(names):
+            yield tuple(name.split(".")), document.places.get(("unset", number), place)
 
 
 def _named(problem: Problem, named: tuple[Place, ...]) -> Problem:

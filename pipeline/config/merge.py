@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from pipeline.config.keys import KeyPath, copied, dotted, find, walk
+from pipeline.config.keys import KeyPath, dotted, find, walk
 from pipeline.config.layers import Layer, Layers
 from pipeline.config.overrides import Override
 from pipeline.config.plan import Place
 from pipeline.config.report import Report
+from pipeline.config.tracked import Origin, TrackedTree
 from pipeline.config.wording import nearest, show
 
 _LENGTHS = (("train", "epochs"), ("train", "steps"))
 """The two ways to say how long; a later layer that says one takes the other back."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a value of the merged tree comes from."""
-
-    layer: int
-    place: Place
-    folder: Path
-    """What it is relative to, if it is a relative path."""
+_OF_FILES = {
+    "extends": "files cannot be extended from the command line",
+    "unset": "keys are taken out from the command line by --unset",
+}
 
 
 @dataclass(frozen=True)
@@ -60,12 +54,13 @@ def merge(layers: Layers, report: Report) -> Merged:
     """Later layers win; tables merge and arrays replace; overrides come last."""
     merging = _Merging(report)
     main = layers.files[-1]
-    merging.origins[()] = Origin(0, Place(main.file, 1, 1), main.folder)
+    merging.tracked.origins[()] = Origin(0, Place(main.file, 1, 1), main.folder)
     for number, layer in enumerate(layers.files):
         merging.layer(number, layer)
     merging.overrides(len(layers.files), layers)
-    types = {path: tuple(history) for path, history in merging.types.items()}
-    return Merged(merging.tree, merging.origins, types)
+    tracked = merging.tracked
+    types = {path: tuple(history) for path, history in tracked.types.items()}
+    return Merged(tracked.tree, tracked.origins, types)
 
 
 def merged_without_schemas(layers: Layers) -> dict[str, Any]:
@@ -83,32 +78,32 @@ def merged_without_schemas(layers: Layers) -> dict[str, Any]:
 @dataclass
 class _Merging:
     report: Report
-    tree: dict[str, Any] = field(default_factory=dict)
-    origins: dict[KeyPath, Origin] = field(default_factory=dict)
-    types: dict[KeyPath, list[tuple[int, str]]] = field(default_factory=dict)
+    tracked: TrackedTree = field(default_factory=TrackedTree)
 
     def layer(self, number: int, layer: Layer) -> None:
-        """Merge one file over what is there."""
+        """Merge one file over what is there: what it takes out goes first."""
 
         def origin(path: KeyPath) -> Origin:
             place = layer.places.get(path, Place(layer.file, 1, 1))
             return Origin(number, place, layer.folder)
 
+        for unset, place in sorted(layer.unset, key=lambda unset: _from_behind(unset[0]), reverse=True):
+            self._unset(unset, place)
         self._replace_length([path for path, _ in walk(layer.tree, ())])
         for key, value in layer.tree.items():
-            self._put((key,), self.tree, value, origin)
+            self.tracked.put((key,), value, origin)
 
     def overrides(self, number: int, layers: Layers) -> None:
         """Merge all overrides, as one layer."""
-        sets = [override for override in layers.overrides if override.kind == "set"]
-        for override in layers.overrides:
-            if override.kind == "unset":
-                self._unset(override)
+        unsets = [override for override in layers.overrides if override.kind == "unset"]
+        for override in sorted(unsets, key=lambda unset: _from_behind(unset.key), reverse=True):
+            self._unset(override.key, override.place)
+        sets = [override for override in layers.overrides if override.kind != "unset"]
         written = [path for o in sets for path in (o.key, *(below for below, _ in walk(o.value, o.key)))]
         self._replace_length(written)
         for override in sets:
-            if override.key[0] == "extends":
-                self.report.add(override.place, "extends", "files cannot be extended from the command line")
+            if override.key[0] in _OF_FILES:
+                self.report.add(override.place, override.key[0], _OF_FILES[override.key[0]])
                 continue
             self._set(override, Origin(number, override.place, layers.working_folder))
 
@@ -116,12 +111,12 @@ class _Merging:
         said = [path for path in _LENGTHS if path in paths]
         if len(said) == 1:
             (other,) = (path for path in _LENGTHS if path not in said)
-            train = self.tree.get("train")
+            train = self.tracked.tree.get("train")
             if isinstance(train, dict) and other[-1] in train:
-                self._forget(other, train.pop(other[-1]))
+                self.tracked.remove(other)
 
     def _set(self, override: Override, origin: Origin) -> None:
-        node: Any = self.tree
+        node: Any = self.tracked.tree
         path: KeyPath = ()
         for name in override.key:
             if not isinstance(node, dict | list):
@@ -131,67 +126,48 @@ class _Merging:
             part = _part(node, name)
             if part is None:
                 message = f"{dotted(path)} has no element {name!r}"
-                self.report.add(
-                    override.place, dotted(override.key), message, expected=f"a position below {len(node)}"
-                )
+                expected = f"a position below {len(node)}, or {dotted(path)}+=VALUE to append"
+                self.report.add(override.place, dotted(override.key), message, expected=expected)
                 return
             path = (*path, part)
-            if len(path) < len(override.key):
-                if isinstance(node, dict) and part not in node:
-                    self._put(path, node, {}, lambda _: origin)
-                node = find(node, (part,))
-        self._put(path, node, override.value, lambda _: origin)
+            if len(path) < len(override.key) and isinstance(node, dict) and part not in node:
+                self.tracked.put(path, {}, lambda _: origin)
+            node = find(node, (part,))
+        if override.kind == "set":
+            self.tracked.put(path, override.value, lambda _: origin)
+        elif node is None or isinstance(node, list):
+            items = override.value if isinstance(override.value, list) else [override.value]
+            self.tracked.append(path, items, lambda _: origin)
+        else:
+            message = f"is {show(node)}, to which nothing can be appended"
+            self.report.add(override.place, dotted(override.key), message, expected="an array")
 
-    def _unset(self, override: Override) -> None:
-        node: Any = self.tree
-        for depth, name in enumerate(override.key):
-            if not isinstance(node, dict) or name not in node:
-                names = list(node) if isinstance(node, dict) else []
-                near = nearest(name, names)
+    def _unset(self, key: tuple[str, ...], place: Place) -> None:
+        node: Any = self.tracked.tree
+        path: KeyPath = ()
+        for name in key:
+            part = _part(node, name) if isinstance(node, dict | list) else None
+            if part is None or (isinstance(node, dict) and part not in node):
+                near = nearest(name, node) if isinstance(node, dict) else ""
                 self.report.add(
-                    override.place,
-                    dotted(override.key),
+                    place,
+                    dotted(key),
                     "there is no such key to take out",
-                    nearest=dotted((*override.key[:depth], near)) if near else "",
+                    nearest=dotted((*path, near)) if near else "",
                 )
                 return
-            if depth == len(override.key) - 1:
-                self._forget(override.key, node.pop(name))
-            else:
-                node = node[name]
+            path, node = (*path, part), node[part]
+        self.tracked.remove(path)
 
-    def _put(self, path: KeyPath, holder: Any, value: Any, origin: Callable[[KeyPath], Origin]) -> None:
-        """Put a value into its table or array: tables merge, everything else replaces."""
-        part = path[-1]
-        is_new = isinstance(holder, dict) and part not in holder
-        there = None if is_new else holder[part]
-        if isinstance(there, dict) and isinstance(value, Mapping):
-            for key, child in value.items():
-                self._put((*path, key), there, child, origin)
-            return
-        if not is_new:
-            self._forget(path, there)
-        if isinstance(value, Mapping):
-            holder[part] = {}
-            self.origins[path] = origin(path)
-            for key, child in value.items():
-                self._put((*path, key), holder[part], child, origin)
-            return
-        holder[part] = copied(value)
-        for below, inner in ((path, value), *walk(value, path)):
-            self.origins[below] = origin(below)
-            if below[-1] == "type" and isinstance(inner, str):
-                self.types.setdefault(below[:-1], []).append((origin(below).layer, inner))
 
-    def _forget(self, path: KeyPath, value: Any) -> None:
-        """Forget where ``value``, which stood at ``path``, and all inside it came from."""
-        for gone in (path, *(below for below, _ in walk(value, path))):
-            self.origins.pop(gone, None)
-            self.types.pop(gone, None)
+def _from_behind(key: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
+    """For sorting: the later positions of an array are greater, so that they can be taken out first."""
+    return tuple((int(name), "") if name.isdecimal() and name.isascii() else (-1, name) for name in key)
 
 
 def _part(node: dict[str, Any] | list[Any], name: str) -> str | int | None:
     """A name as a key of a table, or as the position of an element that an array has."""
     if isinstance(node, dict):
         return name
-    return int(name) if name.isdecimal() and name.isascii() and int(name) < len(node) else None
+    is_position = name.isdecimal() and name.isascii() and len(name) < 10
+    return int(name) if is_position and int(name) < len(node) else None

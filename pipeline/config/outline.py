@@ -32,6 +32,7 @@ TOP_LEVEL = (
     "name",
     "seed",
     "extends",
+    "unset",
     "components",
     "vars",
     "model",

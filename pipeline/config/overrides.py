@@ -13,21 +13,28 @@ from pipeline.config.plan import Place
 from pipeline.config.report import Report
 from pipeline.config.wording import show
 
+_TURNS = {"unset": 0, "set": 1, "append": 2}
+
 
 @dataclass(frozen=True)
 class Override:
     """One change of a config from the command line."""
 
-    kind: Literal["set", "unset"]
+    kind: Literal["set", "append", "unset"]
     key: tuple[str, ...]
     value: Any
     """What --set gives; None for --unset."""
     text: str
-    """As typed: ``optimizer.lr=0.01``."""
+    """As typed: ``optimizer.lr=0.01``, ``model.freeze+=head.*``."""
+
+    @property
+    def option(self) -> str:
+        """The option that it was given with."""
+        return "--unset" if self.kind == "unset" else "--set"
 
     @property
     def place(self) -> Place:
-        return Place(f"--{self.kind}")
+        return Place(self.option)
 
 
 def parse_overrides(
@@ -36,13 +43,17 @@ def parse_overrides(
     """Read overrides into the order in which they act, which is not the order of the command line.
 
     --unset acts before --set, so that both on one table replace it; a table is set before what is
-    set inside it. Of the same key given twice the last one counts. What cannot be read is reported
-    and left out.
+    set inside it. Of the same key set twice the last one counts. What is appended comes after that,
+    in its own order. What cannot be read is reported and left out.
     """
-    parsed: dict[tuple[str, tuple[str, ...]], Override] = {}
-    for override in (*_read_unsets(unsets, report), *_read_sets(sets, report)):
-        parsed[override.kind, override.key] = override
-    return tuple(sorted(parsed.values(), key=lambda override: (override.kind == "set", len(override.key))))
+    parsed: dict[tuple[str, tuple[str, ...], int], Override] = {}
+    for number, override in enumerate((*_read_unsets(unsets, report), *_read_sets(sets, report))):
+        parsed[override.kind, override.key, number if override.kind == "append" else 0] = override
+
+    def turn(override: Override) -> tuple[int, int]:
+        return _TURNS[override.kind], len(override.key)
+
+    return tuple(sorted(parsed.values(), key=turn))
 
 
 def _read_unsets(unsets: Iterable[str], report: Report) -> Iterable[Override]:
@@ -59,9 +70,10 @@ def _read_sets(sets: Iterable[str], report: Report) -> Iterable[Override]:
             message = f"{show(text)} has no '='"
             report.add(Place("--set"), "", message, expected="KEY=VALUE, as optimizer.lr=0.01")
             continue
-        key = _read_key("--set", name, report)
+        appends = name.rstrip().endswith("+")
+        key = _read_key("--set", name.rstrip().removesuffix("+"), report)
         if key and _is_usable(key, value, report):
-            yield Override("set", key, read_value(value), text)
+            yield Override("append" if appends else "set", key, read_value(value), text)
 
 
 def _read_key(option: str, text: str, report: Report) -> tuple[str, ...]:

@@ -150,4 +150,4 @@ def _plan(
 def _as_typed(overrides: tuple[Override, ...], secrets: Collection[KeyPath]) -> tuple[str, ...]:
     """The overrides as text; one that sets a secret, or a table around it, without its value."""
     texts = masked_words([override.text for override in overrides], secrets, {})
-    return tuple(f"--{override.kind} {text}" for override, text in zip(overrides, texts, strict=True))
+    return tuple(f"{override.option} {text}" for override, text in zip(overrides, texts, strict=True))

@@ -18,6 +18,7 @@ from pipeline.config.layers import read
 from pipeline.config.plan import CheckedTable, Fault
 from pipeline.config.validate import load
 from pipeline.errors import ConfigError
+from pipeline.registry.registry import Registry
 
 REQUIRED = object()
 
@@ -212,6 +213,12 @@ def load_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schemas: FakeSc
         return load(read("pipeline.toml", sets=sets, unsets=unsets), schemas, name=name)
 
     return from_text
+
+
+@pytest.fixture(scope="session")
+def schemas_of_installed() -> Registry:
+    """What knows the components that are installed."""
+    return Registry.discover()
 
 
 @pytest.fixture

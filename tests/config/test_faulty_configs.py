@@ -47,7 +47,7 @@ P = "pipeline.toml"
 OPTIMIZER = '[optimizer]\ntype = "adamw"\nlr = 0.01'
 MODEL = CONFIG[: CONFIG.index("\n\n")]
 TOP_LEVEL = (
-    "name, seed, extends, components, vars, model, dataset, objective, optimizer, scheduler, "
+    "name, seed, extends, unset, components, vars, model, dataset, objective, optimizer, scheduler, "
     "sampler, metrics, train, loader, distributed or hooks"
 )
 NAME = "a string without '/', at most 100 characters, not beginning with '.'"
@@ -549,7 +549,8 @@ OVERRIDES = {
         "--set train.epochs.x: train.epochs is 2, which has no 'x' inside",
     ]),
     "past an array": (["model.hidden=[1]", "model.hidden.3=5"], [], [
-        "--set model.hidden.3: model.hidden has no element '3'; expected a position below 1",
+        "--set model.hidden.3: model.hidden has no element '3'; expected a position below 1, or "
+        "model.hidden+=VALUE to append",
     ]),
     "inside an inline table": (["hooks.ema={decai=1}"], [], [
         "--set hooks.ema.decai: unknown argument; did you mean 'decay'?",
@@ -568,6 +569,18 @@ OVERRIDES = {
     ]),
     "not TOML": (["vars.x=[[["], [], None),
     "not Unicode": (["name=\udcff"], [], ["--set name: the text is not valid Unicode; expected UTF-8"]),
+    "unset by --set": (["unset=[]"], [], [
+        "--set unset: keys are taken out from the command line by --unset",
+    ]),
+    "append to a number": (["train.epochs+=3"], [], [
+        "--set train.epochs: is 2, to which nothing can be appended; expected an array",
+    ]),
+    "append what does not fit": (["model.hidden+=[16, 'x']"], [], [
+        f'--set model.hidden.2: got "x"; expected an integer (list[{COUNT}])',
+    ]),
+    "unset a position that is not there": ([], ["model.hidden.1"], [
+        "--unset model.hidden.1: there is no such key to take out",
+    ]),
     "unset nothing": ([], ["hooks.emma"], [
         "--unset hooks.emma: there is no such key to take out; did you mean 'hooks.ema'?",
     ]),
@@ -690,6 +703,14 @@ EXTENDS = {
         'a.toml:3:1: scheduler.warmup_steps: got "text"; expected an integer (Annotated[int, '
         "Ge(0)])",
         "a.toml is extended by pipeline.toml:1:1",
+    ]),
+    "takes out what is not there": (
+        'extends = "a.toml"\nunset = [\n  "scheduler", "hooks.emma"]\n',
+        {"a.toml": "[hooks.ema]\n[scheduler]\n"}, [
+        f"{P}:3:16: hooks.emma: there is no such key to take out; did you mean 'hooks.ema'?",
+    ]),
+    "takes out no keys": ('unset = "scheduler"\n', {}, [
+        f'{P}:1:1: unset: got "scheduler"; expected a list of keys, as ["hooks.progress"]',
     ]),
     "a folder": ('extends = "."\n', {}, [
         f"{P}:1:1: extends: .: is a folder; expected a TOML file",
