@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from pipeline.api.settings import LENGTH_KEYS
+from pipeline.cli.changed_code import changed_files
 from pipeline.cli.changes import accepted_changes
 from pipeline.cli.loading import Loaded
 from pipeline.cli.naming import parse_parent
@@ -131,6 +132,8 @@ def _go_on(
     record = read(folder)
     if not wish.restart and status_now(folder, record) == "running":
         raise RunError(f"{folder.path} is running (process {record.pid} on {record.host}); stop it first")
+    for line in changed_files(record, loaded):
+        say(f"warning: {line}")
     seen_alive = datetime.fromtimestamp(last_sign(folder)).astimezone()  # before anything is written
     changes = accepted_changes(loaded, folder, record.seed, accept=wish.accept_changes, say=say)
     if record.status == "completed" and not _more_is_asked(record, changes):

@@ -77,13 +77,16 @@ def find_subject(
         RunError: if there is no such run; it names the nearest.
         ConfigError: if the config is at fault.
     """
+    from pipeline.cli.changed_code import changed_files
     from pipeline.cli.loading import load_with_registry
     from pipeline.runs.listing import find_run
+    from pipeline.runs.record import read
 
     folder = find_run(runs_dir, run)
     loaded = load_with_registry(folder.config, sets=sets, unsets=unsets)
     if is_main_rank():
-        for warning in (*loaded.registry.warnings, *loaded.config.warnings):
+        changed = changed_files(read(folder), loaded)
+        for warning in (*loaded.registry.warnings, *loaded.config.warnings, *changed):
             say(f"warning: {warning}")
     return Subject(folder, loaded, wish)
 

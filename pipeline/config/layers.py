@@ -186,31 +186,62 @@ def _same(path: Path, chain: tuple[Path, ...]) -> bool:
     return any(link.absolute().resolve() == path.absolute().resolve() for link in chain)
 
 
+@dataclass(frozen=True)
+class _Named:
+    """A local file as a layer names it."""
+
+    name: Any
+    folder: Path
+    place: Place
+
+
 def _components(
     files: Sequence[Layer], overrides: Sequence[Override], report: Report
 ) -> list[tuple[Source, Place]]:
-    """The local files that the last layer with a ``components`` key names, read; each with its place."""
-    value: Any = []
-    folder, places = Path.cwd(), {}
+    """The local files that ``components`` names once all layers are merged, read; each with its place."""
+    named: list[_Named] = []
     for layer in files:
+        _take_out(named, [key for key, _ in layer.unset])
         if "components" in layer.tree:
-            value, folder, places = layer.tree["components"], layer.folder, dict(layer.places)
+            place = layer.places.get(("components",), Place(layer.file))
+            named = [
+                _Named(name, layer.folder, layer.places.get(("components", number), place))
+                for number, name in enumerate(_listed(layer.tree["components"], place, report))
+            ]
+    _take_out(named, [override.key for override in overrides if override.kind == "unset"])
     for override in overrides:
-        if override.key == ("components",):
-            value, folder, places = override.value, Path.cwd(), {("components",): override.place}
-    place = places.get(("components",), Place("--set"))
-    value = [] if value is None else value
-    names = value if isinstance(value, list) else None
-    if names is None or not all(isinstance(name, str) and name and "\0" not in name for name in names):
-        report.add(place, "components", f"got {show(value)}", expected="a list of Python files")
-        return []
-    sources = []
-    for number, name in enumerate(names):
-        at = places.get(("components", number), place)
-        try:
-            path = (folder / name).absolute()
-            sources.append((Source(path, path.read_bytes()), at))
-        except OSError as error:
-            message = f"{show(name)} cannot be read: {error.strerror}"
-            report.add(at, "components", message, expected="a Python file, relative to this config")
-    return sources
+        if override.kind != "unset" and override.key == ("components",):
+            value = [override.value] if override.kind == "append" else override.value
+            value = override.value if isinstance(override.value, list) else value
+            added = [
+                _Named(name, Path.cwd(), override.place) for name in _listed(value, override.place, report)
+            ]
+            named = [*named, *added] if override.kind == "append" else added
+    return [source for one in named for source in _read_local(one, report)]
+
+
+def _take_out(named: list[_Named], keys: Sequence[tuple[str, ...]]) -> None:
+    """Do to the list what taking out keys does to the tree."""
+    if ("components",) in keys:
+        named.clear()
+    positions = {int(key[1]) for key in keys if key[0] == "components" and key[1:2] and key[1].isdecimal()}
+    for position in sorted(positions, reverse=True):
+        del named[position : position + 1]
+
+
+def _listed(value: Any, place: Place, report: Report) -> list[str]:
+    if isinstance(value, list) and all(isinstance(name, str) and name and "\0" not in name for name in value):
+        return value
+    report.add(place, "components", f"got {show(value)}", expected="a list of Python files")
+    return []
+
+
+def _read_local(named: _Named, report: Report) -> Iterator[tuple[Source, Place]]:
+    try:
+        path = (named.folder / named.name).absolute()
+        yield Source(path, path.read_bytes()), named.place
+    except OSError as error:
+        message = f"{show(named.name)} cannot be read: {error.strerror}"
+        expected = "a Python file, relative to this config"
+        moved = "--set 'components=[\"FILE\"]' names one that was moved"
+        report.add(named.place, "components", message, expected=f"{expected}; {moved}")

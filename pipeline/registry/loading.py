@@ -64,10 +64,16 @@ def visible_problem(entry: Entry) -> str | None:
     if module_name in sys.modules or not spec.origin or not spec.origin.endswith(".py"):
         return None
     try:
-        compile(Path(spec.origin).read_bytes(), spec.origin, "exec", dont_inherit=True)
+        compile(_source(spec.loader, spec.origin), spec.origin, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, OSError) as error:
         return f"{type(error).__name__}: {error}"
     return None
+
+
+def _source(loader: object, origin: str) -> bytes:
+    """A module's text, out of a zip file too."""
+    content: bytes = loader.get_data(origin) if hasattr(loader, "get_data") else Path(origin).read_bytes()
+    return content
 
 
 def _find_without_import(module_name: str) -> ModuleSpec | None:

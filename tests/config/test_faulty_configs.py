@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from pipeline.api.kinds import Kind
 from pipeline.cli.main import main
 from pipeline.config.layers import read
 from pipeline.errors import ConfigError
+from pipeline.registry.registry import Registry
 
 CONFIG = """\
 [model]
@@ -61,6 +63,11 @@ def name_of(group: str) -> str:
         f"expected a name that an installed package offers as pipeline.{group}, or that a local file "
         'registers and the config lists, as components = ["file.py"]'
     )
+
+
+def known(kind: str) -> str:
+    names = {line.name for line in Registry.discover().listing(Kind(kind))}
+    return f"known names of the kind {kind}: {', '.join(sorted(names))}"
 
 
 EDITS = {
@@ -127,12 +134,11 @@ EDITS = {
     ]),
     "unknown component": (('type = "mlp"', 'type = "mpl"'), [
         f"{P}:2:1: model.type: there is no model 'mpl'; {name_of('models')}; did you mean 'mlp'?",
-        "known names of the kind model: char_transformer, convnet, mlp",
+        known("model"),
     ]),
     "unknown hook by its key": (("[hooks.ema]", "[hooks.emma]"), [
         f"{P}:26:8: hooks.emma.type: there is no hook 'emma'; {name_of('hooks')}; did you mean 'ema'?",
-        "known names of the kind hook: checkpoint, early_stopping, ema, lr_monitor, nan_guard, profiler, "
-        "progress, tensorboard, throughput",
+        known("hook"),
     ]),
     "unknown argument": (("lr = 0.01", "weight_decai = 0.01"), [
         f"{P}:18:1: optimizer.weight_decai: unknown argument; did you mean 'weight_decay'?",
@@ -364,8 +370,7 @@ EDITS = {
         f"{P}:1:32: hooks.emma.type: there is no hook 'emma'; expected a name that "
         "an installed package offers as pipeline.hooks, or that a local file registers and "
         "the config lists, as components = [\"file.py\"]; did you mean 'ema'?",
-        "known names of the kind hook: checkpoint, early_stopping, ema, lr_monitor, "
-        "nan_guard, profiler, progress, tensorboard, throughput",
+        known("hook"),
     ]),
     "second of an array of tables": (
         ("lr = 0.01", "[[optimizer.groups]]\nparams = ['a']\n"),
@@ -455,20 +460,20 @@ EDITS = {
         "among the kinds: optimizer); expected a name that an installed package offers as "
         "pipeline.models, or that a local file registers and the config lists, as components "
         '= ["file.py"]',
-        "known names of the kind model: char_transformer, convnet, mlp",
+        known("model"),
     ]),
     "a package that is not there": (('type = "mlp"', 'type = "acme-vision/mlp"'), [
         f"{P}:2:1: model.type: there is no model 'acme-vision/mlp' (that name is "
         'claimed by pipeline-ddp 0.1.0 (entry point "pipeline.components.models.mlp:MLP")); '
         "expected a name that an installed package offers as pipeline.models, or that a "
         'local file registers and the config lists, as components = ["file.py"]',
-        "known names of the kind model: char_transformer, convnet, mlp",
+        known("model"),
     ]),
     "nothing like it at all": (('type = "mlp"', 'type = "zzz"'), [
         f"{P}:2:1: model.type: there is no model 'zzz'; expected a name that an "
         "installed package offers as pipeline.models, or that a local file registers and the "
         'config lists, as components = ["file.py"]',
-        "known names of the kind model: char_transformer, convnet, mlp",
+        known("model"),
     ]),
     "name too long": (("[model]", f"name = '{'n' * 101}'\n[model]"), [
         f"{P}:1:1: name: got "
@@ -717,7 +722,8 @@ EXTENDS = {
     ]),
     "component file": ('components = ["none.py"]\n', {}, [
         f'{P}:1:15: components: "none.py" cannot be read: No such file or directory; '
-        "expected a Python file, relative to this config",
+        "expected a Python file, relative to this config; --set 'components=[\"FILE\"]' names one that was "
+        "moved",
     ]),
     "components are no list": ('components = "a.py"\n', {}, [
         f'{P}:1:1: components: got "a.py"; expected a list of Python files',
