@@ -12,7 +12,8 @@ from pipeline.cli.output import CONFIG_ERROR, leave_with, say, shown_errors
 from pipeline.cli.results import print_json, print_table
 
 if TYPE_CHECKING:
-    from pipeline.registry.describing import Description, Listing, ParameterDescription
+    from pipeline.registry.describing import Description, ParameterDescription
+    from pipeline.registry.listing import Listing
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

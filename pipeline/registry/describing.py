@@ -15,8 +15,7 @@ import tomli_w
 
 from pipeline.api.kinds import Kind
 from pipeline.registry.annotations import enum_text
-from pipeline.registry.catalog import Claim
-from pipeline.registry.discovery import Entry
+from pipeline.registry.listing import Listing
 from pipeline.registry.plain import NoTomlForm, plain
 from pipeline.registry.schema import Schema
 from pipeline.registry.signature import Parameter
@@ -34,24 +33,6 @@ _PLACEHOLDERS: tuple[tuple[type, Any], ...] = (
     (date, date(2000, 1, 1)),
     (time, time(0)),
 )
-
-
-@dataclass(frozen=True)
-class Listing:
-    """One line of the list of components, from metadata alone."""
-
-    kind: Kind
-    name: str
-    distribution: str | None
-    """None for local files and notebooks, as is the version."""
-    version: str | None
-    target: str
-    qualified: str
-    """The spelling that always means this one, as ``acme-vision/resnet``."""
-    clash: bool
-    """Whether another package has the name too, so that it must be qualified."""
-    problem: str | None
-    """Why it cannot be used, as far as is known."""
 
 
 @dataclass(frozen=True)
@@ -85,22 +66,6 @@ class Description:
     """Why it does not import, with the original traceback."""
     table: str = ""
     """A table to paste: required arguments with a value to replace, the others commented out."""
-
-
-def listing_of(claim: Claim, *, clash: bool, problem: str | None) -> Listing:
-    """A claim as a line of the list."""
-    source = claim.source
-    installed = source if isinstance(source, Entry) else None
-    return Listing(
-        claim.kind,
-        claim.name,
-        installed.distribution if installed else None,
-        installed.version if installed else None,
-        source.target if isinstance(source, Entry) else f"{source.module}:{source.qualname}",
-        claim.qualified,
-        clash,
-        problem,
-    )
 
 
 def describe(listing: Listing, component: Callable[..., Any], schema: Schema) -> Description:

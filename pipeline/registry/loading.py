@@ -14,6 +14,8 @@ from pipeline.config.plan import Fault
 from pipeline.registry.discovery import Entry
 from pipeline.registry.tracebacks import user_traceback
 
+_32 = 0xFFFFFFFF
+
 
 def load_entry(entry: Entry) -> Any | Fault:
     """The object that an entry point names, or why there is none.
@@ -63,11 +65,27 @@ def visible_problem(entry: Entry) -> str | None:
         return f"there is no module {module_name}"
     if module_name in sys.modules or not spec.origin or not spec.origin.endswith(".py"):
         return None
+    if _was_compiled(spec):
+        return None
     try:
         compile(_source(spec.loader, spec.origin), spec.origin, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, OSError) as error:
         return f"{type(error).__name__}: {error}"
     return None
+
+
+def _was_compiled(spec: ModuleSpec) -> bool:
+    """Whether Python keeps bytecode of this very text, so that it has no syntax error."""
+    try:
+        text = Path(spec.origin or "").stat()
+        with Path(spec.cached or "").open("rb") as file:
+            head = file.read(16)
+    except OSError:
+        return False
+    stamp = b"".join(
+        number.to_bytes(4, "little") for number in (0, int(text.st_mtime) & _32, text.st_size & _32)
+    )
+    return head == importlib.util.MAGIC_NUMBER + stamp
 
 
 def _source(loader: object, origin: str) -> bytes:

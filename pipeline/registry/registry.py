@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.api.kinds import Kind
 from pipeline.api.register import Registration
 from pipeline.config.plan import CheckedTable, ComponentPlan, Fault
 from pipeline.errors import ComponentError
 from pipeline.registry.catalog import Catalog, Claim
-from pipeline.registry.contracts import check_product
-from pipeline.registry.describing import Description, Listing, describe, listing_of
 from pipeline.registry.discovery import Discovery, Entry, discover_installed
-from pipeline.registry.json_schema import ComponentJson, component_json
+from pipeline.registry.listing import Listing, listing_of
 from pipeline.registry.loading import load_entry, visible_problem
 from pipeline.registry.local import LocalFile, load_files
 from pipeline.registry.provenance import Provenance, provenance_of
-from pipeline.registry.schema import Schema, schema_of
+
+if TYPE_CHECKING:
+    from pipeline.registry.describing import Description
+    from pipeline.registry.json_schema import ComponentJson
+    from pipeline.registry.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,8 @@ class Registry:
         Raises:
             ComponentError: if the component cannot be found, loaded or used from a config.
         """
+        from pipeline.registry.contracts import check_product
+
         found = self._loaded_for(plan)
         nested = {
             id(inner): self.bind(replace(inner, key=f"{plan.key}.{inner.key}"))
@@ -178,6 +182,9 @@ class Registry:
         Args:
             engine: by kind, the schemas of the engine's own keys.
         """
+        from pipeline.registry.describing import describe
+        from pipeline.registry.json_schema import component_json
+
         found = []
         for claim in sorted(self._catalog.claims(None), key=lambda c: (c.kind, c.name, c.scope)):
             loaded = self._load(claim)
@@ -194,6 +201,8 @@ class Registry:
         Raises:
             ComponentError: if the name is unknown, or several claim it.
         """
+        from pipeline.registry.describing import Description, describe
+
         claim = self._catalog.find(kind, type_name)
         if isinstance(claim, Fault):
             raise ComponentError(_fault_text(claim))
@@ -209,6 +218,8 @@ class Registry:
 
     def _load(self, claim: Claim) -> _Loaded | Fault:
         """Import a claim's component, once; a broken package is not run a second time."""
+        from pipeline.registry.schema import schema_of  # imports pydantic, which the list can do without
+
         if claim.source not in self._loaded:
             source = claim.source
             component = load_entry(source) if isinstance(source, Entry) else source.component
