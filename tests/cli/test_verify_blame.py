@@ -64,6 +64,7 @@ def test_what_is_no_fault_is_told_as_none(verified):
         "model={type='dropping'}",
         "dataset.train={type='jittered'}",
         "hooks.remembering={}",
+        "hooks.lazy={}",
         "hooks.timing={}",
         "hooks.ema={decay=0.9}",
         "hooks.early_stopping={monitor='eval/loss'}",
@@ -91,6 +92,18 @@ def test_gradients_that_depend_on_ranks_by_intention_are_told_and_not_compared(v
     checks = verified(part, "hooks.checkpoint.every='never'")
     assert {name: check.verdict for name, check in checks.items()} == dict.fromkeys(checks, "passed")
     assert [note in one for one in checks["invariance"].notes] == [True]
+
+
+def test_what_takes_no_float64_is_compared_in_float32(verified):
+    checks = verified("model={type='single_only'}")
+    assert {check.verdict for check in checks.values()} == {"passed"}
+    assert "float32, to 0.0001 of the norm of all in step 1" in checks["invariance"].detail
+
+
+def test_a_run_shorter_than_the_steps_is_killed_before_its_end(verified):
+    checks = verified("train.steps=3", steps=8, world_sizes=(1,))
+    assert checks["resume"].verdict == "passed"
+    assert "steps 3 to 3 compared" in checks["resume"].detail
 
 
 def test_where_nothing_can_be_told_nobody_is_blamed(verified):

@@ -247,6 +247,21 @@ OF_METRICS_AND_HOOKS = [
         sets="metrics.undeclared={}",
     ),
     fault(
+        "state resume",
+        "metrics.stateless",
+        "it declares no state, so several processes cannot join what they have seen",
+        "declare what changes with add_state",
+        sets="metrics.stateless={}",
+    ),
+    fault(
+        "runs state",
+        "metrics.unreduced",
+        "4 steps with 2 processes",
+        sets="metrics.unreduced={}",
+        ranks=2,
+        always=True,
+    ),
+    fault(
         "state invariance",
         "metrics.mean_of_means",
         "its value is 1.12278, and 2.24556 where its states are joined from two processes",

@@ -44,7 +44,8 @@ def verify(trials: Trials, config: Config, *, steps: int, world_sizes: Sequence[
     first = ladder.smallest
     probe = trials.probe(double=ladder.double)
     probed = Probed.read(evidence_file(Path(probe.order.folder), 0)) if probe.complete else Probed()
-    repeated = repeats.repeat(trials, max(ladder.evidence), steps, first.steps_per_epoch)
+    made = len(first.values)  # fewer where the run is shorter
+    repeated = repeats.repeat(trials, max(ladder.evidence), made, first.steps_per_epoch)
     failed = ladder.failed if repeated.whole.complete else (*ladder.failed, repeated.whole)
     sizes = [size for size in world_sizes if size not in ladder.left]
     same_twice, resumed, state = repeats.checks(repeated, blame, probed.metrics)

@@ -41,6 +41,7 @@ class Witness:
         self._random_by = self._parameters_by = self._rates_by = ""  # who changed them last
         self._order: RecordedOrder | None = None
         self._called = False  # the model, in this microbatch
+        self._updates = 0  # calls of the optimizer's step inside one another: that of a base class counts too
 
     def attach(self, assembly: Assembly, hooks: HookBus, state: RunState) -> None:
         """Begin to watch; everything is built and restored."""
@@ -221,6 +222,9 @@ class Witness:
         self.evidence.values[self._step].loss += float(output[0].detach())
 
     def _before_update(self, optimizer: Optimizer, *_: Any) -> None:
+        self._updates += 1
+        if self._updates > 1:
+            return
         values = self.evidence.values[self._step]
         for parameter in self._trained:
             name, gradient = self._names[parameter], parameter.grad
@@ -234,6 +238,9 @@ class Witness:
         self._note(self.rates_by, "the learning rate of the step", self._digest_rates(), shared=True)
 
     def _after_update(self, optimizer: Optimizer, *_: Any) -> None:
+        self._updates -= 1
+        if self._updates:
+            return
         self._parameters, self._parameters_by = self._digest_parameters(), "optimizer"
         self._note("optimizer", "the parameters after the step", self._parameters, shared=True)
         values = self.evidence.values[self._step]

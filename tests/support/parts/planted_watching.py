@@ -44,6 +44,30 @@ class Undeclared(Sum):
         return self.total / max(1, self.batches)
 
 
+@register("metric", "stateless")
+class Stateless(Metric):
+    """Counts where the engine does not see it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.samples = 0
+
+    def update(self, outcome: Outcome) -> None:
+        self.samples += len(outcome.predictions)
+
+    def compute(self) -> float:
+        return float(self.samples)
+
+
+@register("metric", "unreduced")
+class Unreduced(Sum):
+    """Does not say how its state is joined."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = self.add_state("total", torch.tensor(0.0, dtype=torch.float64), None)
+
+
 @register("metric", "mean_of_means")
 class MeanOfMeans(Sum):
     """Keeps the mean of what it has seen, and has the ranks' means added up."""
@@ -141,6 +165,18 @@ class Remembering(CountingHook):
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         self.steps = state["steps"]
+
+
+@register("hook", "lazy")
+class Lazy(Hook):
+    """Makes what it needs when it first needs it."""
+
+    def __init__(self) -> None:
+        self.parameters = None
+
+    def on_step_end(self, run: Run) -> None:
+        if self.parameters is None:
+            self.parameters = sum(parameter.numel() for parameter in run.model.parameters())
 
 
 @register("hook", "timing")

@@ -14,6 +14,8 @@ from pipeline.cli.verification.trial import processes
 
 NAME, TITLE = "once", "every sample once"
 
+_SHARDS = "let shard(index, count) give every sample to exactly one of count shares"
+
 
 def check(blame: Blame, trials: Mapping[int, Sequence[Evidence]], probed: Probed) -> Check:
     """Compare what the ranks of each trial were dealt with the global batches of the smallest one.
@@ -30,11 +32,8 @@ def check(blame: Blame, trials: Mapping[int, Sequence[Evidence]], probed: Probed
     repeated = _repeated(reference)
     if repeated:
         notes.append(f"sampler: it gives sample {repeated[0]} more than once in epoch {repeated[1]}")
-    if probed.order:
-        findings.append(blame.finding("sampler", probed.order.message, RESUMABLE["sampler"]))
-    for component, trouble in probed.streams.items():
-        remedy = "let shard(index, count) give every sample to exactly one of count shares"
-        findings.append(blame.finding(component, trouble.message, trouble.remedy or remedy))
+    for troubles, remedy in ((probed.orders, RESUMABLE["sampler"]), (probed.streams, _SHARDS)):
+        findings += [blame.finding(key, one.message, one.remedy or remedy) for key, one in troubles.items()]
     sizes = " and ".join(map(processes, trials))
     detail = f"the shares of {len(reference.values)} global batches with {sizes}; {_evaluated(reference)}"
     return judged(NAME, TITLE, detail, findings, tuple(notes))

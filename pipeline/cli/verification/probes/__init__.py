@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+_BY_KEY = ("items", "streams", "orders", "metrics")
+
 
 @dataclass(frozen=True)
 class Trouble:
@@ -19,6 +21,13 @@ class Trouble:
     """Empty: what components of its kind must do."""
 
 
+def gist(error: Exception) -> str:
+    """What an error says; of one whose text has a worker's traceback, the lines after that."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    after = next((at for at in range(len(lines), 0, -1) if lines[at - 1].startswith(" ")), 0)
+    return "; ".join(filter(None, lines[after:]))
+
+
 @dataclass(frozen=True)
 class Probed:
     """What the probes have found, by the components' keys."""
@@ -27,8 +36,8 @@ class Probed:
     """Datasets whose samples change from one reading to another."""
     streams: Mapping[str, Trouble] = field(default_factory=dict)
     """Iterable datasets whose shards are not the whole."""
-    order: Trouble | None = None
-    """Of a sampler that gives another order from one call to another."""
+    orders: Mapping[str, Trouble] = field(default_factory=dict)
+    """Samplers that give another order from one call to another."""
     metrics: Mapping[str, Trouble] = field(default_factory=dict)
     """Metrics whose states do not add up."""
     mean_objective: bool = False
@@ -39,15 +48,13 @@ class Probed:
     def write(self, file: Path) -> None:
         """As plain data."""
         plain: dict[str, Any] = dict(vars(self))
-        for name in ("items", "streams", "metrics"):
+        for name in _BY_KEY:
             plain[name] = {key: vars(trouble) for key, trouble in plain[name].items()}
-        plain["order"] = vars(self.order) if self.order else None
         torch.save(plain, file)
 
     @classmethod
     def read(cls, file: Path) -> Probed:
         data = torch.load(file, weights_only=True)
-        for name in ("items", "streams", "metrics"):
+        for name in _BY_KEY:
             data[name] = {key: Trouble(**one) for key, one in data[name].items()}
-        data["order"] = Trouble(**data["order"]) if data["order"] else None
         return cls(**data)

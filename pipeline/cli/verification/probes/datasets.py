@@ -12,10 +12,9 @@ from pipeline.api.seeds import derive_seed
 from pipeline.cli.verification import generators, items
 from pipeline.cli.verification.attributes import attributes_of
 from pipeline.cli.verification.digest import digest
-from pipeline.cli.verification.probes import Trouble
+from pipeline.cli.verification.probes import Trouble, gist
 from pipeline.engine.experiment import Experiment
 from pipeline.engine.fetch import Fetcher, Request
-from pipeline.engine.position import Position
 from pipeline.engine.sources import source_of
 from pipeline.engine.world import World
 
@@ -26,11 +25,8 @@ def fetcher_of(experiment: Experiment, name: str, dataset: Any) -> Fetcher:
     return Fetcher(dataset, seed=seed, sample_seeds=experiment.loader.sample_seeds)
 
 
-def trouble(
-    experiment: Experiment, world: World, position: Position, name: str, fetcher: Fetcher
-) -> Trouble | None:
+def trouble(experiment: Experiment, world: World, fetcher: Fetcher) -> Trouble | None:
     """Read some samples, again in the reverse order, and by a worker; say what is not the same."""
-    position.set_phase(f"dataset.{name}")
     indices = items.first(len(fetcher.dataset))
     before, drawn_from = attributes_of(fetcher.dataset), generators.states()
     once = items.digests(fetcher, indices)
@@ -44,7 +40,7 @@ def trouble(
         by_worker = list(_by_worker(experiment, world, fetcher, indices))
     except Exception as error:  # noqa: BLE001 - a dataset may raise anything, and it is told
         remedy = "open files and connections anew in every process, and give what can be pickled"
-        return Trouble(f"a worker process cannot read it: {_gist(error)}", remedy)
+        return Trouble(f"a worker process cannot read it: {gist(error)}", remedy)
     if differing := _differing(indices, once, by_worker):
         return cause.trouble(f"its sample {differing[0]} is another when a worker process reads it")
     return None
@@ -64,13 +60,6 @@ def _by_worker(experiment: Experiment, world: World, fetcher: Fetcher, indices: 
             yield digest(batch)
     finally:
         source.close()
-
-
-def _gist(error: Exception) -> str:
-    """Of an error whose text has a worker's traceback, the lines after that."""
-    lines = str(error).splitlines() or [type(error).__name__]
-    after = next((at for at in range(len(lines), 0, -1) if lines[at - 1].startswith(" ")), 0)
-    return "; ".join(filter(None, lines[after:]))
 
 
 class _Cause:

@@ -14,13 +14,22 @@ from pipeline.cli.verification.attributes import attributes_of
 from pipeline.cli.verification.probes import Trouble
 from pipeline.engine.builder import Builder
 from pipeline.engine.experiment import Part
+from pipeline.engine.reduction import require_reductions
 from pipeline.engine.world import World
 
 _CLOSE = 1e-5
 
 
 def trouble(builder: Builder, part: Part, shares: Sequence[Outcome], world: World) -> Trouble | None:
-    """Say what is lost where a metric is computed from shares, or a second time."""
+    """Say what is lost where a metric is computed from shares, or a second time.
+
+    Raises:
+        ComponentError: if a state has no known reduction; and whatever the metric raises.
+    """
+    states = _states(_updated(builder, part, world, shares))
+    if not states:
+        return Trouble("it declares no state, so several processes cannot join what they have seen")
+    require_reductions([*states.values()], [*states], world_size=2)
     whole = _value([_states(_updated(builder, part, world, shares))], builder, part, world)
     metrics = [_updated(builder, part, world, [share]) for share in shares]
     joined = _value([_states(metric) for metric in metrics], builder, part, world)
