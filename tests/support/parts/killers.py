@@ -14,6 +14,20 @@ import torch.distributed as dist
 from pipeline import Hook, register
 
 
+def kill_all(run):
+    """Kill all ranks at once, and rank 0 first, which might record the death of another."""
+    pids = [os.getpid()] * run.world.world_size
+    if dist.is_initialized():
+        dist.all_gather_object(pids, os.getpid())
+    if run.world.rank == 0:
+        for thread in threading.enumerate():
+            if thread.name.startswith("checkpoint of step"):
+                thread.join()
+        subprocess.Popen(["sh", "-c", f"kill -KILL {' '.join(map(str, pids))}"])
+    while True:
+        time.sleep(1)
+
+
 @register("hook", "killer")
 class Killer(Hook):
     """Kills all ranks of the job after a step, by SIGKILL.
@@ -35,19 +49,8 @@ class Killer(Hook):
         self._maybe_kill(run, "step_end")
 
     def _maybe_kill(self, run, event):
-        if (run.step, event) != (self.step, self.event):
-            return
-        pids = [os.getpid()] * run.world.world_size
-        if dist.is_initialized():
-            dist.all_gather_object(pids, os.getpid())
-        if run.world.rank == 0:
-            for thread in threading.enumerate():
-                if thread.name.startswith("checkpoint of step"):
-                    thread.join()
-            # All at once and rank 0 first, or it might record the death of another.
-            subprocess.Popen(["sh", "-c", f"kill -KILL {' '.join(map(str, pids))}"])
-        while True:
-            time.sleep(1)
+        if (run.step, event) == (self.step, self.event):
+            kill_all(run)
 
 
 @register("hook", "end_killer")
@@ -57,7 +60,7 @@ class EndKiller(Hook):
     ranks = "all"
 
     def on_run_end(self, run):
-        os.kill(os.getpid(), 9)
+        kill_all(run)
 
 
 @register("hook", "once_killed")
