@@ -121,7 +121,13 @@ def test_a_broken_promise_with_its_component_line_and_remedy_and_nothing_left_be
     assert [*temporary.glob("pipeline-*")] == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
+def pytest_generate_tests(metafunc):
+    if "number" in metafunc.fixturenames:
+        numbers = [signal.SIGINT, signal.SIGKILL]
+        numbers += [signal.SIGTERM] * metafunc.config.getoption("--soak")
+        metafunc.parametrize("number", numbers, ids=lambda one: one.name)
+
+
 def test_all_processes_end_with_the_command(tmp_path, number):
     """In the middle of a trial, two processes of which wait for ever."""
     temporary, called = tmp_path / "temporary", tmp_path / "called"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import count as counting
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,8 @@ from pipeline.cli.verification.verify import verify
 from planted_faults import FAULTS, PLANTED
 from tiny_runs import write_tiny
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(scope="module")
 def both_laboratories():
@@ -22,13 +26,11 @@ def both_laboratories():
 
 
 @pytest.fixture
-def verified(both_laboratories, tmp_path):
-    """``verified(*sets)``: the checks of a tiny config with a planted part, by name."""
+def verified_file(both_laboratories, tmp_path):
+    """``verified_file(path, *sets)``: the checks of a config, by name."""
     numbers = counting()
 
-    def run(*sets, world_sizes=(1, 2), steps=4):
-        path = write_tiny(tmp_path / "config", f"components = {[str(file) for file in PLANTED]}\n")
-        sets = ("train.steps=50", *sets)
+    def run(path, *sets, world_sizes=(1, 2), steps=4):
         folder = tmp_path / f"trials-{next(numbers)}"
         folder.mkdir()
         subject = Subject(config=str(path), sets=sets, unsets=(), seed=1)
@@ -39,10 +41,30 @@ def verified(both_laboratories, tmp_path):
     return run
 
 
+@pytest.fixture
+def verified(verified_file, tmp_path):
+    """``verified(*sets)``: those of a tiny config with planted parts."""
+    path = write_tiny(tmp_path / "config", f"components = {[str(file) for file in PLANTED]}\n")
+    return partial(verified_file, path, "train.steps=50")
+
+
+INTENDED = [
+    ("objective={type='contrastive'}", "in-batch effects: the loss of a batch is no sum over its samples"),
+    ("model={type='noisy_forward'}", "model draws random numbers in training, from torch"),
+    ("dataset.train={type='stream'}", "dataset.train is iterable"),
+]
+CONFIGS = ["pipeline.toml", "examples/digits_convnet.toml", "examples/char_transformer.toml"]
+
+
 def pytest_generate_tests(metafunc):
+    """One of each sort always, and all of them in a soak, since each takes seconds."""
+    soak = metafunc.config.getoption("--soak")
     if "planted" in metafunc.fixturenames:
-        soak = metafunc.config.getoption("--soak")
         metafunc.parametrize("planted", [one for one in FAULTS if soak or one.always], ids=str)
+    if "intended" in metafunc.fixturenames:
+        metafunc.parametrize("intended", INTENDED if soak else INTENDED[:1], ids=lambda one: one[0])
+    if "shipped" in metafunc.fixturenames:
+        metafunc.parametrize("shipped", CONFIGS if soak else CONFIGS[:1])
 
 
 def test_a_planted_fault_is_found_and_blamed_on_its_component(planted, verified):
@@ -77,18 +99,8 @@ def test_what_is_no_fault_is_told_as_none(verified):
     assert "model.norm (BatchNorm1d), model.dropout (Dropout)" in note
 
 
-@pytest.mark.parametrize(
-    ("part", "note"),
-    [
-        (
-            "objective={type='contrastive'}",
-            "in-batch effects: the loss of a batch is no sum over its samples",
-        ),
-        ("model={type='noisy_forward'}", "model draws random numbers in training, from torch"),
-        ("dataset.train={type='stream'}", "dataset.train is iterable"),
-    ],
-)
-def test_gradients_that_depend_on_ranks_by_intention_are_told_and_not_compared(verified, part, note):
+def test_gradients_that_depend_on_ranks_by_intention_are_told_and_not_compared(verified, intended):
+    part, note = intended
     checks = verified(part, "hooks.checkpoint.every='never'")
     assert {name: check.verdict for name, check in checks.items()} == dict.fromkeys(checks, "passed")
     assert [note in one for one in checks["invariance"].notes] == [True]
@@ -104,6 +116,16 @@ def test_a_run_shorter_than_the_steps_is_killed_before_its_end(verified):
     checks = verified("train.steps=3", steps=8, world_sizes=(1,))
     assert checks["resume"].verdict == "passed"
     assert "steps 3 to 3 compared" in checks["resume"].detail
+
+
+def test_the_configs_of_the_repository_keep_all_promises(verified_file, tmp_path, count, shipped):
+    steps = count(3, 8)
+    text = tmp_path / "input.txt"
+    text.write_text("".join(f"{number}\n" for number in range(4000)))
+    small = [f"vars.text='{text}'", "vars.context=16", "model.width=16", "model.depth=1"]
+    checks = verified_file(ROOT / shipped, *(small if "char" in shipped else ()), steps=steps)
+    assert {name: check.verdict for name, check in checks.items()} == dict.fromkeys(checks, "passed")
+    assert [note for check in checks.values() for note in check.notes if "dropout" not in note] == []
 
 
 def test_where_nothing_can_be_told_nobody_is_blamed(verified):

@@ -183,7 +183,6 @@ OF_THE_UPDATE = [
         "at step 3 the killed and resumed run differs in the parameters after the step",
         "keep what changes in optimizer.state",
         sets="optimizer={type='lookahead'}",
-        always=True,
     ),
     fault(
         "invariance",
@@ -198,14 +197,12 @@ OF_THE_UPDATE = [
         "from equal gradients the parameters after step 1 differ with 2 processes",
         sets="optimizer={type='scaled_steps'}",
         ranks=2,
-        always=True,
     ),
     fault(
         "resume",
         "scheduler",
         "at step 3 the killed and resumed run differs in the learning rate",
         sets="scheduler={type='counting_steps'}",
-        always=True,
     ),
     fault(
         "invariance",
@@ -259,7 +256,6 @@ OF_METRICS_AND_HOOKS = [
         "4 steps with 2 processes",
         sets="metrics.unreduced={}",
         ranks=2,
-        always=True,
     ),
     fault(
         "state invariance",

@@ -22,8 +22,8 @@ Attributes = dict[str, str]
 
 
 def optimizers_own() -> frozenset[str]:
-    """The attributes that every optimizer has; a scheduler wraps its ``step``."""
-    return frozenset(vars(_AnOptimizer([torch.zeros(1)], {}))) | {"step"}
+    """The attributes that every optimizer has, those that torch's schedulers give it included."""
+    return frozenset(vars(_AnOptimizer([torch.zeros(1)], {}))) | {"step", "_opt_called"}
 
 
 class _AnOptimizer(torch.optim.Optimizer):
