@@ -128,9 +128,9 @@ def _run(
     try:
         with (
             _alive(folder, world, signals, log) as launcher,
-            blame(watch=None),  # the joining itself may fail
+            blame(ranks=None),  # the joining itself may fail
             join(record, end_saving) as ranks,
-            blame(watch=ranks.watch),
+            blame(ranks=ranks),
         ):
             setting = Setting(folder, world, ranks.group, ranks.stop, signals, position, background, log)
             result = train(experiment, setting, _start(decision, world, ranks.group))

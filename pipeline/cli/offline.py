@@ -168,7 +168,7 @@ def at_work(
             parts=experiment.parts(),
             log=say if world.is_main else lambda line: None,
         ) as ranks,
-        blamed(experiment.parts(), world, position, ranks.watch, signals, subject.loaded.config.hidden),
+        blamed(experiment.parts(), world, position, ranks, signals, subject.loaded.config.hidden),
         redirect_stdout(sys.stderr),  # standard output is for the result, whatever components print
     ):
         checkpoint = Checkpoint.from_files(name, *ranks.group.broadcast(files))

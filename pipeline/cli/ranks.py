@@ -8,12 +8,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
+from pipeline.api.duration import format_duration
 from pipeline.api.settings import DistributedSettings
 from pipeline.cli.output import FAILED, say, tell_launcher
 from pipeline.config.masking import mask
+from pipeline.engine.error_text import text_of
 from pipeline.engine.experiment import Part
 from pipeline.engine.failure import Failure, is_aftermath
 from pipeline.engine.farewell import Farewell
@@ -46,7 +49,11 @@ class Ranks:
 
     group: Group
     stop: StopAgreement
-    watch: Watch | None
+    watch: Watch | None = None
+    timeout: timedelta = timedelta()
+    """Of a collective."""
+    whereabouts: Callable[[], str] = str
+    """Says where each rank was last heard of, the one that is waited for first."""
 
 
 @contextmanager
@@ -72,7 +79,7 @@ def joined(
         log: writes to this rank's log, and on rank 0 for people.
     """
     if store is None:
-        yield Ranks(Alone(), StopAlone(signals), None)
+        yield Ranks(Alone(), StopAlone(signals))
         return
     side = serve_store(store, world, settings.timeout)
     listening, speaking = (another_connection(side, settings.timeout) for _ in range(2))
@@ -98,7 +105,7 @@ def joined(
         # Nobody is waited for in the group's own rendezvous, where a signal would not be heard.
         await_ranks(store, "joining the group", world.rank, world.world_size, settings.prepare_timeout)
         group = ProcessGroup(world, settings, store)
-        yield Ranks(group, watch.stop, watch)
+        yield Ranks(group, watch.stop, watch, settings.timeout, pulse.whereabouts)
     except EarlyStop:
         signals.phase = Phase.ENDING  # a second signal must not cut this short
         watch.leave_early()
@@ -117,13 +124,14 @@ def blamed(
     parts: Iterable[Part],
     world: World,
     position: Position,
-    watch: Watch | None,
+    ranks: Ranks | None,
     signals: Signals,
     hidden: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[None]:
     """Turn whatever is raised into a report of who failed, and tell the other ranks.
 
     Args:
+        ranks: None as long as they have not joined.
         hidden: the config's texts that must not be shown (``Config.hidden``).
 
     Raises:
@@ -135,11 +143,26 @@ def blamed(
         raise
     except BaseException as error:
         signals.phase = Phase.ENDING  # the launcher may end this rank now, which is to speak first
-        if watch is not None and is_aftermath(error):
+        watch, told = ranks.watch if ranks else None, error
+        if ranks is not None and watch is not None and is_aftermath(error):
             watch.await_cause()
-        failure = _masked(Failure.of(error, world, position, parts), hidden)
+            if position.phase not in {part.key for part in parts}:
+                told = _located(error, ranks)
+        failure = _masked(Failure.of(told, world, position, parts), hidden)
         first = watch.report(failure) if watch else True
         raise RunFailedError(failure, first=first) from error
+
+
+def _located(error: BaseException, ranks: Ranks) -> RunError:
+    """What a failed collective cannot say: where all ranks are."""
+    text = text_of(error).partition("\n")[0]
+    what = f"the connection to another rank has broken ({text})"
+    if "imed out" in text:
+        limit = f'distributed.timeout = "{format_duration(ranks.timeout)}"'
+        what = f"another rank has kept this one waiting for longer than {limit}, which can be raised"
+    located = RunError(f"{what}: {ranks.whereabouts()}")
+    located.__cause__ = error
+    return located
 
 
 def _masked(failure: Failure, hidden: Mapping[str, str]) -> Failure:

@@ -114,6 +114,18 @@ class Pulse:
         """What this rank has seen of another, which it need not have looked at."""
         return self._heard[rank][0] if rank in self._heard else None
 
+    def whereabouts(self) -> str:
+        """The last sign of every rank, in words; the one that is waited for first.
+
+        That one is in a component, and came there before those that wait.
+        """
+        try:
+            signs = self._signs(range(self._world.world_size))
+        except RuntimeError:
+            return "the launcher is gone, too"
+        signs.sort(key=lambda sign: (sign.phase not in self._components, sign.entered))
+        return "; ".join(map(str, signs))
+
     def _live(self) -> None:
         while not self._ended.wait(INTERVAL if self._beat else 0.0):
             try:
@@ -185,10 +197,7 @@ class Pulse:
         if time.time() - self._entered < self._next_word:
             return
         self._next_word *= 2
-        signs = self._signs(range(self._world.world_size))
-        # Who is waited for is in a component, and came there before those that wait.
-        signs.sort(key=lambda sign: (sign.phase not in self._components, sign.entered))
-        self._warn(f"no step is done: {'; '.join(map(str, signs))}")
+        self._warn(f"no step is done: {self.whereabouts()}")
 
 
 def _key(rank: int) -> str:

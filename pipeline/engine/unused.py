@@ -34,15 +34,16 @@ class Unused:
         self._parameters: list[Tensor] = [p for p in inner.parameters() if p.requires_grad] if watched else []
         self._names = [_own_name(name) for name, p in inner.named_parameters() if p.requires_grad]
 
-    def check(self) -> None:
-        """Look at the gradients after a backward pass.
+    def found(self) -> ComponentError | None:
+        """Look at the gradients after a backward pass; once a step, and without a look at their values.
 
-        Raises:
-            ComponentError: naming the parameters without one.
+        Returns:
+            An error naming the parameters without one; None: all have theirs.
         """
-        missing = [at for at, parameter in enumerate(self._parameters) if parameter.grad is None]
-        if missing:
-            raise self._error(missing)
+        for parameter in self._parameters:
+            if parameter.grad is None:
+                return self._error([at for at, one in enumerate(self._parameters) if one.grad is None])
+        return None
 
     def explained(self, error: RuntimeError) -> ComponentError | None:
         """DDP's complaint with names in place of numbers; None: the error is another one.

@@ -54,7 +54,6 @@ class Updater:
         """What the first group's last update was made with."""
         self._parameters = [p for p in self.module.parameters() if p.requires_grad]
         self._unused = Unused(self.module)
-        self._looked = False
         self._last_scale = self.scaler.get_scale() if self.scaler is not None else 1.0
         self._scale: tuple[tuple[float, torch.dtype], Tensor] | None = None
 
@@ -168,12 +167,11 @@ class Updater:
         return self._stepped
 
     def _look_for_unused(self) -> None:
-        """In the first step, by name; a parameter that goes unused later is DDP's to notice."""
-        if self._looked:
-            return
-        self._looked = True
-        self.on_phase("model")
-        self._unused.check()
+        """In every step: one rank that leaves a parameter out would not join the others' reduction of it."""
+        error = self._unused.found()
+        if error is not None:
+            self.on_phase("model")
+            raise error
 
     def _note_step(self, *_: Any) -> None:
         self._stepped = True

@@ -155,6 +155,19 @@ UNUSED = ["spare.weight, spare.bias", "model.freeze", "distributed.find_unused_p
 PARTLY = {"type": "partly_used"}
 
 
+@pytest.mark.parametrize("first", [1, 3])
+def test_parameters_that_one_rank_leaves_out(command, tmp_path, first):
+    """HNG-03: the other rank does not hang for it, and what the error names is a way out."""
+    config_of(tmp_path, model={"type": "skipping", "first": first})
+    text, failure = fails(command, tmp_path, 2)
+    assert (failure["rank"], failure["component"]) == (1, "model") and "Traceback" not in text
+    for fragment in UNUSED:
+        assert text.count(fragment) == 1, text
+    allowed = ["--set", "distributed.find_unused_parameters=true", "--runs-dir", "allowed"]
+    job = command(2, ["run", "config.toml", *allowed], cwd=tmp_path)
+    assert job.wait() == [0, 0], job.report()
+
+
 @pytest.mark.parametrize(
     "changes",
     [

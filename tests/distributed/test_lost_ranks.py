@@ -108,6 +108,26 @@ def test_waiting_ranks_say_for_whom(command, tmp_path):
     assert second.startswith("rank 0 on ") and "in hooks.sleeper" not in second
 
 
+def test_long_preparation_is_no_failure_and_a_real_overrun_says_who_kept_whom_waiting(command, tmp_path):
+    """HNG-05: a dataset and then a gated hook take rank 0 longer than the timeout of a collective."""
+    config = write_config(
+        tmp_path,
+        dataset__train={"type": "slow_to_build", "length": 40, "seconds": 7.0},
+        hooks={"sleepy": {"seconds": 60.0}},
+        distributed__timeout="6 s",
+    )
+    job = command(2, ["run", config, "--runs-dir", tmp_path / "runs"], end_together=False)
+    assert job.wait(timeout=60) == [1, 1], job.report()
+    failure = record_of(only_run(tmp_path / "runs"))["failure"]
+    assert failure["step"] == 5, job.report()
+    said, where = failure["message"].split(": ", maxsplit=1)
+    assert 'longer than distributed.timeout = "6 s", which can be raised' in said
+    first, second = where.split("; ")
+    assert first.startswith("rank 0 on ") and "in hooks.sleepy after step 5 since" in first
+    assert second.startswith("rank 1 on ") and "hooks.sleepy" not in second
+    assert "Traceback" not in everything(job) and everything(job).count(" failed in ") == 1
+
+
 def test_ranks_whose_launcher_is_killed_stop_with_a_checkpoint(torchrun, tmp_path):
     """torchrun's processes have sessions of their own, and loaders' workers too; its store ends with it."""
     config = write_config(tmp_path, **ENDLESS, hooks={"slow": {}}, loader={"workers": 1})

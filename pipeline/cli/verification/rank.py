@@ -74,7 +74,7 @@ def _work(order: Order, loaded: Loaded, world: World) -> None:
     store = launcher_store(plan.distributed.timeout) if world.world_size > 1 else None
     blame = partial(blamed, experiment.parts(), world, position, signals=signals, hidden=loaded.config.hidden)
     with (
-        blame(watch=None),  # the joining itself may fail
+        blame(ranks=None),  # the joining itself may fail
         joined(
             plan.distributed,
             world,
@@ -85,7 +85,7 @@ def _work(order: Order, loaded: Loaded, world: World) -> None:
             parts=experiment.parts(),
             log=say,
         ) as ranks,
-        blame(watch=ranks.watch),
+        blame(ranks=ranks),
     ):
         if order.trial is None:
             probe(experiment, world, position, evidence_file(Path(order.folder), 0), double=order.double)

@@ -71,6 +71,23 @@ class PartlyUsed(nn.Module):
         return self.used(inputs)
 
 
+@register("model", "skipping")
+class Skipping(nn.Module):
+    """Has a layer that rank 1 leaves out in every other step, from its first or third one on."""
+
+    def __init__(self, first: int = 1) -> None:
+        super().__init__()
+        self.used = nn.Linear(8, 3)
+        self.spare = nn.Linear(8, 3)
+        self.first = first
+        self.passes = 0
+
+    def forward(self, inputs):
+        self.passes += self.training
+        skips = os.environ["RANK"] == "1" and self.passes >= self.first and self.passes % 2
+        return self.used(inputs) if skips else self.used(inputs) + self.spare(inputs)
+
+
 @register("model", "untrainable")
 class Untrainable(nn.Module):
     """Has no parameters."""
