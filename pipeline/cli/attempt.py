@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.cli.choice import await_choice, require_same, tell_choice
 from pipeline.cli.decision import Decision, decide
@@ -34,6 +35,9 @@ from pipeline.runs.layout import RunFolder
 from pipeline.runs.liveness import beating
 from pipeline.runs.record import Status
 
+if TYPE_CHECKING:
+    from torch.distributed import Store  # type: ignore[attr-defined]
+
 Say = Callable[[str], None]
 
 
@@ -46,6 +50,8 @@ class Ended:
     """None: there was nothing left to do."""
     leads: bool = True
     """Whether this rank speaks for all."""
+    store: Store | None = None
+    """Where all ranks of the attempt find each other; None where there is one."""
 
 
 def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
@@ -76,7 +82,7 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
     decision = Decision.from_json(text)
     folder = RunFolder(Path(decision.folder))
     if decision.finished:
-        return Ended(folder, leads=world.is_main)
+        return Ended(folder, leads=world.is_main, store=store)
     with (
         _early_stop_recorded(folder, world, signals),
         rank_log(folder.log(world.rank), rank=world.rank, say=say) as log,
@@ -95,7 +101,7 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
             hidden=loaded.config.hidden,
             log=log,
         )
-    return Ended(folder, result, leads=world.is_main)
+    return Ended(folder, result, world.is_main, store)
 
 
 def _run(

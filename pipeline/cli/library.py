@@ -67,9 +67,9 @@ def run(
         RunError: from then on; its cause is the error itself.
     """
     from pipeline.cli.attempt import attempt
+    from pipeline.cli.shared_record import shared_record
     from pipeline.cli.wish import Wish
     from pipeline.engine.signals import Signals
-    from pipeline.runs.record import read
 
     loaded = _loaded(config)
     wish = Wish(
@@ -78,7 +78,7 @@ def run(
         runs_dir=Path(runs_dir),
         command=("pipeline.run", str(loaded.config.path), *loaded.config.overrides),
     )
-    return read(attempt(loaded, wish, Signals(), lambda line: None).folder)
+    return shared_record(attempt(loaded, wish, Signals(), lambda line: None))
 
 
 def diff(a: str | Path, b: str | Path, *, runs_dir: str | Path = "runs") -> Difference:

@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 from pipeline.errors import RunError
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 _RUN = "run"
 _STOPPED = "stopped by a signal"
+_met = count()
+"""Numbers the runs that this process takes part in."""
 
 
 @dataclass(frozen=True)
@@ -33,20 +36,25 @@ class Agent:
 
 
 class Memory:
-    """The launcher's memory of its run."""
+    """The launcher's memory of its run.
+
+    A program may call ``pipeline.run`` several times, each for a run of its own. A restarted group calls
+    it as often, in processes of its own, and finds each run by its number.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._run = f"{_RUN}/{next(_met)}"
 
     def begun(self, folder: RunFolder, host: str) -> None:
         """This launcher's run is in ``folder`` now."""
-        self._store.set(_RUN, json.dumps([folder.name, f"{host}:{folder.path.absolute()}"]))
+        self._store.set(self._run, json.dumps([folder.name, f"{host}:{folder.path.absolute()}"]))
 
     def run(self) -> tuple[str, str] | None:
         """The folder's name and its place, of the run that a former attempt worked on."""
-        if not self._store.check([_RUN]):
+        if not self._store.check([self._run]):
             return None
-        name, place = json.loads(self._store.get(_RUN))
+        name, place = json.loads(self._store.get(self._run))
         return name, place
 
     def stopped(self, agent: Agent) -> None:

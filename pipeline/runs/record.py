@@ -183,6 +183,11 @@ def to_json(record: Record) -> bytes:
     return _RECORD.dump_json(record, indent=2) + b"\n"
 
 
+def from_json(data: bytes) -> Record:
+    """What ``to_json`` has written."""
+    return _RECORD.validate_json(data)
+
+
 def _first_fault(error: ValidationError) -> str:
     faults = error.errors(include_url=False, include_input=False)
     first = faults[0]

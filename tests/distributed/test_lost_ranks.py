@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from pipeline.runs.process import is_alive
-from runs_of import only_run, record_of, write_config
+from runs_of import PARTS, only_run, record_of, write_config
 
 PROMPTLY = 30.0  # seconds on a busy machine, against a timeout of 5 minutes; 10 on a quiet one
 ENDLESS = {"train__epochs": 1000}
+SLEEPERS = [str(PARTS), str(PARTS.with_name("sleepers.py"))]
 
 
 def until(condition, said):
@@ -99,7 +100,8 @@ def test_a_suspended_job_is_no_lost_rank(command, tmp_path):
 
 def test_waiting_ranks_say_for_whom(command, tmp_path):
     """HNG-05: a rank in long work holds the others up: no failure, and the log says who is where."""
-    config = write_config(tmp_path, train__epochs=1, hooks={"sleeper": {"seconds": 12, "step": 2}})
+    hooks = {"sleeper": {"seconds": 12, "step": 2}}
+    config = write_config(tmp_path, components=SLEEPERS, train__epochs=1, hooks=hooks)
     job = command(2, ["run", config, "--runs-dir", tmp_path / "runs"])
     assert job.wait() == [0, 0], job.report()
     (line,) = [line for line in job.stderr(0).splitlines() if line.startswith("no step is done: ")]
@@ -112,7 +114,8 @@ def test_long_preparation_is_no_failure_and_a_real_overrun_says_who_kept_whom_wa
     """HNG-05: a dataset and then a gated hook take rank 0 longer than the timeout of a collective."""
     config = write_config(
         tmp_path,
-        dataset__train={"type": "slow_to_build", "length": 40, "seconds": 7.0},
+        components=SLEEPERS,
+        dataset__train={"type": "slow_to_build", "seconds": 7.0},
         hooks={"sleepy": {"seconds": 60.0}},
         distributed__timeout="6 s",
     )

@@ -48,16 +48,6 @@ class SlowPoints(Points):
         return super().__getitem__(index)
 
 
-@register("dataset", "slow_to_build")
-class SlowToBuild(Points):
-    """Takes rank 0 a while to build."""
-
-    def __init__(self, length: int, seconds: float) -> None:
-        if os.environ.get("RANK") == "0":
-            time.sleep(seconds)
-        super().__init__(length)
-
-
 @register("dataset", "recorded")
 class Recorded(Points):
     """Appends every index it is asked for, with the epoch, to FOLDER/rank-R.jsonl."""
@@ -325,21 +315,6 @@ class Slow(Hook):
             time.sleep(self.seconds)
 
 
-@register("hook", "sleeper")
-class Sleeper(Hook):
-    """Rank 1 sleeps at the end of one step."""
-
-    ranks = "all"
-
-    def __init__(self, seconds: float, step: int) -> None:
-        self.seconds = seconds
-        self.step = step
-
-    def on_step_end(self, run):
-        if run.step == self.step and run.world.rank == 1:
-            time.sleep(self.seconds)
-
-
 @register("hook", "drawing_at_start")
 class DrawingAtStart(Hook):
     """Draws whenever an attempt begins."""
@@ -348,17 +323,6 @@ class DrawingAtStart(Hook):
 
     def on_run_start(self, run):
         torch.rand(()), np.random.rand(), random.random()
-
-
-@register("hook", "sleepy")
-class Sleepy(Hook):
-    """Sleeps on rank 0 after an evaluation."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def on_evaluate_end(self, run):
-        time.sleep(self.seconds)
 
 
 @register("hook", "asker")

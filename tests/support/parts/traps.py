@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 
 import torch
 from torch import nn
@@ -73,6 +74,8 @@ def pitfall(place):
         return
     print(f"springing {place}", file=sys.stderr, flush=True)
     del os.environ["TRAP_PLACE"]
+    if os.environ["TRAP_ERROR"] == "sleep":
+        time.sleep(600)
     raise ERRORS[os.environ["TRAP_ERROR"]]()
 
 
