@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline import EpochSampler
 from pipeline.engine.dealing import Dealing, share_size
 
 LONGEST, MOST_RANKS = 10**15, 65_536
+A_THOUSAND = settings(max_examples=min(settings.default.max_examples, 1000))
+"""In a soak: an example takes some 30 ms here, and 5000 of them too long."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ FAR = Place(LONGEST, MOST_RANKS, 3 * MOST_RANKS + 17, 10**9)
 LAST = Place(LONGEST, MOST_RANKS, 10**5, LONGEST // 10**5 - 1)
 
 
+@A_THOUSAND
 @example(FAR, [0, 16, 17, MOST_RANKS - 1])
 @example(LAST, [0, 34_463, 34_464, MOST_RANKS - 1])
 @given(places(MOST_RANKS), st.lists(st.integers(0, MOST_RANKS - 1), min_size=1, max_size=4))
@@ -67,6 +70,7 @@ def test_any_rank_s_shares_are_its_strides_of_the_windows(place, ranks):
         assert place.batches(rank, place.world_size, 2) == expected
 
 
+@A_THOUSAND
 @given(places(64))
 def test_the_shares_of_a_window_are_the_window(place):
     """The union of all ranks' shares is exactly the window; they are disjoint, their sizes within one."""
