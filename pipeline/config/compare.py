@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 from pipeline.config.outline import NAMED
@@ -86,7 +87,8 @@ def _equal(left: Any, right: Any) -> bool:
         return len(left) == len(right) and all(map(_equal, left, right))
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
-    return bool(left == right) or (left != left and right != right)  # noqa: PLR0124
+    both_nan = isinstance(left, float) and isinstance(right, float) and isnan(left) and isnan(right)
+    return both_nan or bool(left == right)
 
 
 def _is_interpolation(value: Any) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from pipeline.config.homes import tables_with_keys
 from pipeline.config.interpolation import Interpolated
 from pipeline.config.keys import KeyPath, dotted, find
 from pipeline.config.merge import Merged
@@ -67,10 +69,10 @@ class Draft:
         self.report.add(
             self.place(path),
             dotted(path),
-            self._masked(message),
-            expected=self._masked(expected),
+            self._masked(message, path),
+            expected=self._masked(expected, path),
             nearest=nearest,
-            detail=self._masked(detail),
+            detail=self._masked(detail, path),
         )
 
     def complain_of_fault(self, table: KeyPath, fault: Fault) -> None:
@@ -83,15 +85,35 @@ class Draft:
             detail=fault.detail,
         )
 
-    def _masked(self, message: str) -> str:
-        """The message with the interpolation in place of what came from the environment."""
-        for path, written in self.interpolated.environment.items():
-            value = find(self.tree, path)
+    def _masked(self, message: str, path: KeyPath) -> str:
+        """The message without what came from the environment to ``path``, below or around it."""
+        around = (path[:length] for length in range(len(path)))
+        near = [*self._taken.get(path, ()), *(one for one in around if one in self.interpolated.environment)]
+        for taken in near if message else ():
+            value, written = find(self.tree, taken), self.interpolated.environment[taken]
             if isinstance(value, str) and value:
                 for shown in (show(value), repr(value)):
                     message = message.replace(shown, written)
                 message = _without_beginning(message, value, written)
         return message
+
+    @cached_property
+    def _taken(self) -> Mapping[KeyPath, list[KeyPath]]:
+        """For each path, what at or below it came from the environment."""
+        below: dict[KeyPath, list[KeyPath]] = {}
+        for taken in self.interpolated.environment:
+            for length in range(len(taken) + 1):
+                below.setdefault(taken[:length], []).append(taken)
+        return below
+
+    @cached_property
+    def homes(self) -> Mapping[str, KeyPath]:
+        """For each key, the first table of this config that takes it."""
+        found: dict[str, KeyPath] = {}
+        for path, keys in tables_with_keys(self.tree, self.schemas):
+            for key in keys:
+                found.setdefault(key, path)
+        return found
 
 
 def _without_beginning(message: str, value: str, written: str) -> str:

@@ -12,18 +12,24 @@ from pipeline.config.outline import SETTINGS, TOP_LEVEL, component_tables, defau
 from pipeline.config.plan import Fault, SchemaSource
 
 
-def with_home(tree: Mapping[str, Any], schemas: SchemaSource, table: KeyPath, fault: Fault) -> Fault:
-    """The fault of an unknown key, saying in which table the key is valid if it is in another one."""
+def with_home(homes: Mapping[str, KeyPath], table: KeyPath, fault: Fault) -> Fault:
+    """The fault of an unknown key, saying in which table the key is valid if it is in another one.
+
+    Args:
+        homes: for each key the table that takes it.
+    """
     key = str(fault.path[-1])
-    home = next((dotted(path) for path, keys in _homes(tree, schemas) if path != table and key in keys), "")
-    if home:
-        return replace(fault, message=f"unknown key, which belongs under [{home}]", expected="", nearest="")
+    if homes.get(key, table) != table:
+        message = f"unknown key, which belongs under [{dotted(homes[key])}]"
+        return replace(fault, message=message, expected="", nearest="")
     if table and key in TOP_LEVEL:
         return replace(fault, message="unknown key, which belongs to the top level", expected="", nearest="")
     return fault
 
 
-def _homes(tree: Mapping[str, Any], schemas: SchemaSource) -> Iterator[tuple[KeyPath, frozenset[str]]]:
+def tables_with_keys(
+    tree: Mapping[str, Any], schemas: SchemaSource
+) -> Iterator[tuple[KeyPath, frozenset[str]]]:
     """Every table of this config with the keys that it takes."""
     for section, settings in SETTINGS.items():
         yield (section,), frozenset(field.name for field in fields(settings))

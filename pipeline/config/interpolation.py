@@ -24,6 +24,8 @@ MAX_CHAIN = 64
 MAX_SIZE = 1 << 16
 """Characters of one resolved text, and members of one resolved table, counted together."""
 MAX_TOTAL = 1 << 24
+_SUGGESTED = 20
+"""How many references to nothing get the nearest key: comparing with all keys is slow."""
 _PENDING = "\ue000pending\ue000"
 """Stands for a value that is not there yet; whatever is made with it is thrown away."""
 
@@ -201,7 +203,7 @@ class Resolver:
         for part in target:
             found = member(node, part)
             if found is None:
-                raise unknown(written, target, self._tree)
+                raise unknown(written, target, self._tree, compares=len(self._failed) < _SUGGESTED)
             path, node = (*path, found), node[found]
             if raw and _is_open(node):
                 raw = False

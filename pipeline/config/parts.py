@@ -117,7 +117,7 @@ def _complain(draft: Draft, path: KeyPath, fault: Fault, *, secrets: frozenset[K
     if any(under(fault.path, secret) for secret in secrets):
         fault = Fault(fault.path, "the secret does not fit", fault.expected)
     elif fault.is_unknown_key and len(fault.path) == 1:
-        fault = with_home(draft.tree, draft.schemas, path, fault)
+        fault = with_home(draft.homes, path, fault)
     draft.complain_of_fault(path, fault)
 
 

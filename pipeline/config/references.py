@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import islice
 from typing import Any
 
 from pipeline.config.expression import ExpressionError
@@ -12,8 +11,6 @@ from pipeline.config.keys import KeyPath, dotted, walk
 from pipeline.config.wording import nearest
 
 _PART = re.compile(r"[^.\[\]]+")
-_COMPARED = 500
-"""How many keys are compared with one that is unknown: a slow comparison, and a config may be large."""
 
 
 class UnknownReferenceError(ExpressionError):
@@ -44,11 +41,13 @@ def member(node: Any, part: str) -> str | int | None:
     return None
 
 
-def unknown(written: str, path: tuple[str, ...], tree: Mapping[str, Any]) -> UnknownReferenceError:
-    """The error of a reference to nothing, with the existing key that is nearest."""
+def unknown(
+    written: str, path: tuple[str, ...], tree: Mapping[str, Any], *, compares: bool
+) -> UnknownReferenceError:
+    """The error of a reference to nothing; ``compares``: with the existing key that is nearest."""
     meant = dotted(path)
     message = f"${{{written}}} refers to nothing"
     if written != meant:
         message += f" ({meant})"
-    keys = islice((dotted(key) for key, _ in walk(tree)), _COMPARED)
-    return UnknownReferenceError(message, "a key of this config", nearest(meant, keys))
+    near = nearest(meant, (dotted(key) for key, _ in walk(tree))) if compares else ""
+    return UnknownReferenceError(message, "a key of this config", near)

@@ -23,7 +23,7 @@ def check_top_level(draft: Draft) -> None:
         if key not in TOP_LEVEL:
             near = nearest(key, TOP_LEVEL)
             fault = Fault((key,), "unknown key", "" if near else listed(TOP_LEVEL), near, is_unknown_key=True)
-            draft.complain_of_fault((), with_home(draft.tree, draft.schemas, (), fault))
+            draft.complain_of_fault((), with_home(draft.homes, (), fault))
     draft.table(("vars",))
 
 
@@ -119,4 +119,4 @@ def evaluation_names(parts: Mapping[KeyPath, Part]) -> tuple[str, ...]:
 
 def unknown_setting(draft: Draft, section: str, fault: Fault) -> Fault:
     """The fault of an engine's table; an unknown key that is valid elsewhere says where."""
-    return with_home(draft.tree, draft.schemas, (section,), fault) if fault.is_unknown_key else fault
+    return with_home(draft.homes, (section,), fault) if fault.is_unknown_key else fault

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 _LONGEST = 80
+_COMPARED = 500
+"""How many names are compared with one that is unknown: comparing is slow, and a config may be large."""
 
 
 def show(value: Any) -> str:
@@ -37,7 +40,7 @@ _WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 
 def nearest(name: object, names: Iterable[str], *, cutoff: float = 0.6) -> str:
     """The closest of ``names`` to a mistyped one; empty where none is close."""
-    matches = get_close_matches(str(name), list(names), n=1, cutoff=cutoff)
+    matches = get_close_matches(str(name)[:_LONGEST], list(islice(names, _COMPARED)), n=1, cutoff=cutoff)
     return matches[0] if matches else ""
 
 

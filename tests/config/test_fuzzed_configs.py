@@ -14,6 +14,27 @@ from pipeline.config.merge import merged_without_schemas
 from pipeline.config.validate import load
 from pipeline.errors import ConfigError
 
+VALID = """\
+seed = 7
+[model]
+type = "mlp"
+in_features = 64
+hidden = [8]
+out_features = 10
+[dataset.train]
+type = "digits"
+[dataset.eval]
+type = "digits"
+split = "test"
+[objective]
+type = "cross_entropy"
+[optimizer]
+type = "adamw"
+[metrics.accuracy]
+[train]
+epochs = 2
+global_batch_size = 64
+"""
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 VALUES = st.sampled_from([
@@ -30,8 +51,14 @@ KEYS = st.sampled_from([
     *("optimizer", "optimizer.type", "optimizer.lr", "optimizer.groups", "optimizer.groups.0.lr"),
     *("scheduler", "scheduler.type", "scheduler.interval", "loader.workers", "distributed.timeout"),
     *("train", "train.epochs", "train.steps", "train.log_every", "train.stop_signals"),
-    *("hooks", "hooks.ema.ranks", "hooks.checkpoint.monitor", "hooks.uploader.token", "hooks.uploader.url"),
+    *("hooks", "hooks.ema.ranks", "hooks.checkpoint.monitor", "hooks.checkpoint.mode", "optimizer.groups+"),
+    *("model.hidden+", "model.hidden.0"),
 ])  # fmt: skip
+ODD = [
+    b"\xef\xbb\xbf", b"\0", b"\r\n", b"\r", "\u2028\u202e".encode(), "\U0001f600".encode(), b"\xff",
+    b"9" * 5000, b'"""',
+    b"x = " + b"[" * 90 + b"]" * 90 + b"\n", b"x" + b".x" * 90 + b" = 1\n", b'x = "' + b"${" * 90 + b'"\n',
+]  # fmt: skip
 ASSIGNMENTS = st.tuples(KEYS, VALUES).map(" = ".join)
 
 
@@ -52,24 +79,25 @@ def survives(schemas, sets=(), unsets=()) -> None:
 
 @in_one_folder
 @given(st.lists(ASSIGNMENTS, max_size=4), st.lists(ASSIGNMENTS, max_size=4), st.lists(KEYS, max_size=2))
-def test_overrides_and_lines(tmp_path, schemas, valid, lines, sets, unsets) -> None:
+def test_overrides_and_lines(tmp_path, schemas_of_installed, lines, sets, unsets) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
-        patch.setenv("HOOKS_UPLOADER_TOKEN", "what stands for a secret that was written in the clear")
-        Path("pipeline.toml").write_text("\n".join(lines) + "\n" + valid)
-        survives(schemas, [line.replace(" = ", "=", 1) for line in sets], unsets)
-        Path("pipeline.toml").write_text(valid)
-        survives(schemas, [line.replace(" = ", "=", 1) for line in sets], unsets)
+        Path("pipeline.toml").write_text("\n".join(lines) + "\n" + VALID)
+        survives(schemas_of_installed, [line.replace(" = ", "=", 1) for line in sets], unsets)
+        Path("pipeline.toml").write_text(VALID)
+        survives(schemas_of_installed, [line.replace(" = ", "=", 1) for line in sets], unsets)
 
 
 @in_one_folder
 @given(st.data())
-def test_damaged_text(tmp_path, schemas, valid, data) -> None:
-    text = (valid + "[vars]\nx = '${seed}'\n[[optimizer.groups]]\nparams = ['*']\n").encode()
+def test_damaged_text(tmp_path, schemas_of_installed, data) -> None:
+    text = (VALID + "[vars]\nx = '${seed}'\n[[optimizer.groups]]\nparams = ['*']\n").encode()
     start = data.draw(st.integers(0, len(text)))
     stop = data.draw(st.integers(start, min(len(text), start + 20)))
-    piece = data.draw(st.binary(max_size=4) | st.sampled_from([b"${", b"[[", b"]", b"=", b'"', b"\n[", b"."]))
+    piece = data.draw(
+        st.binary(max_size=4) | st.sampled_from([b"${", b"[[", b"]", b"=", b'"', b"\n[", b".", *ODD])
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         Path("pipeline.toml").write_bytes(text[:start] + piece + text[stop:])
-        survives(schemas)
+        survives(schemas_of_installed)
