@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from pipeline.cli.verification.checks import runs
-from pipeline.cli.verification.evidence import Evidence
+from pipeline.cli.verification.evidence import Entry, Evidence, first_difference
 from pipeline.cli.verification.ladder import climb
 from pipeline.cli.verification.repeats import saved_step
 
@@ -59,3 +59,46 @@ def test_no_more_processes_than_devices(devices, tried, left):
         f"not tried with {size} processes, since this host has fewer devices" in note
         for size, note in zip(left, notes, strict=True)
     ] == [True] * len(left)
+
+
+def entry(component, what, digest="", step=1):
+    return Entry(step, component, what, digest, shared=False)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "component", "what"),
+    [
+        ([entry("model", "its output", "a")], [entry("model", "its output", "b")], "model", "its output"),
+        # A value that was changed on the way: who changed it in either run.
+        (
+            [entry("model", "the parameters")],
+            [entry("hooks.h", "the parameters", "b")],
+            "hooks.h",
+            "the parameters",
+        ),
+        # In one run alone something was changed, before what both have.
+        (
+            [entry("scheduler", "the learning rate"), entry("objective", "the loss")],
+            [entry("objective", "the loss")],
+            "scheduler",
+            "the learning rate",
+        ),
+        (
+            [entry("objective", "the loss")],
+            [entry("hooks.h", "the parameters"), entry("objective", "the loss")],
+            "hooks.h",
+            "the parameters",
+        ),
+        # Each has something that the other has not: neither is known to be the first.
+        ([entry("hooks.a", "the parameters")], [entry("hooks.b", "the learning rate")], "", "the parameters"),
+        ([], [entry("model", "its output")], "model", "its output"),
+    ],
+)
+def test_traces_that_part_blame_who_brought_about_the_first_difference(one, two, component, what):
+    same = entry("sampler", "the order")
+    difference = first_difference([same, *one], [same, *two])
+    assert (difference.component, difference.entry.what) == (component, what)
+
+
+def test_traces_of_equal_values_do_not_part():
+    assert first_difference([entry("model", "its output")], [entry("objective", "its output")]) is None
