@@ -86,6 +86,17 @@ def test_training_goes_on_while_a_checkpoint_is_written_which_is_its_own_step_s(
         assert torch.equal(state["ranks"][0]["hooks"]["witness"]["counts"], torch.full((3,), float(step)))
 
 
+def test_no_step_waits_for_a_write(command, tmp_path):
+    """REQ-07: not one of nineteen; a write that ends after them all would hold any that waits for it."""
+    config = configured(
+        tmp_path,
+        train={"steps": 40, "global_batch_size": 8, "log_every": "1 step", "evaluate_every": "5 steps"},
+        hooks={"journal": {}, "held_disk": {"go_after": 39}, "checkpoint": {"every": "20 steps"}},
+    )
+    _, folder = ran(command, tmp_path, config)
+    assert (folder / "writing").read_text() == "20" and complete(folder) == [20, 40]
+
+
 def test_a_save_that_is_due_during_a_write_waits_and_none_is_skipped(command, tmp_path):
     """REQ-07: memory holds one snapshot at most; the wait is told once."""
     config = configured(

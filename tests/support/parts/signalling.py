@@ -31,6 +31,15 @@ class Once:
 SIGNAL = Once()
 
 
+class Steps:
+    """How many steps this process has done, its evaluations and hooks included."""
+
+    done = 0
+
+
+STEPS = Steps()
+
+
 @register("model", "signalling")
 class SignallingNet(Net):
     """At the moment "start", when it is built; at "twice", again when that stop is recorded."""
@@ -51,16 +60,14 @@ class SignallingNet(Net):
 
 @register("dataset", "signalling")
 class SignallingPoints(Points):
-    """At the moments "sample" and "evaluation", in the middle of a step or an evaluation."""
+    """At the moments "sample", in the middle of step 4, and "evaluation", in that after step 4."""
 
     def __init__(self, length: int, moment: str) -> None:
         super().__init__(length)
         self.moment = moment
-        self.reads = 0
 
     def __getitem__(self, index: int):
-        self.reads += 1
-        if self.reads == 14:  # each rank reads 4 of a step's 8 samples: in its step 4
+        if STEPS.done == 3:
             SIGNAL.at(self.moment)
         return super().__getitem__(index)
 
@@ -70,9 +77,6 @@ class Signalling(Hook):
     """At the moments "step" (after step 4), "snapshot" (of step 3) and "write" (of its checkpoint)."""
 
     ranks = "all"
-
-    def __init__(self) -> None:
-        self.step = 0
 
     def on_run_start(self, run):
         real = store.write_hashed
@@ -84,11 +88,11 @@ class Signalling(Hook):
         store.write_hashed = write
 
     def on_step_end(self, run):
-        self.step = run.step
-        if self.step == 4:
+        STEPS.done = run.step
+        if run.step == 4:
             SIGNAL.at("step")
 
     def state_dict(self):
-        if self.step == 3:
+        if STEPS.done == 3:
             SIGNAL.at("snapshot")
         return {}
