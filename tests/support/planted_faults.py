@@ -16,7 +16,7 @@ class Fault:
     """A planted fault, and what is to be said of it."""
 
     checks: str
-    """Names of the checks that fail, no others; the first has the words."""
+    """Names of the checks that fail, no others; by any of which the words are said."""
     component: str
     sets: tuple[str, ...]
     words: tuple[str, ...]
@@ -241,6 +241,7 @@ OF_METRICS_AND_HOOKS = [
         "metrics.undeclared",
         "its value is 6.62474, and 1.65618 in a second evaluation",
         "update changes the attribute batches, which add_state does not declare",
+        "differs in the metric eval/undeclared: its attribute batches was",
         sets="metrics.undeclared={}",
     ),
     fault(
