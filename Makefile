@@ -2,6 +2,7 @@
 SHELL = /bin/sh
 PYTHON ?= python3.11
 python = .venv/bin/python
+pytest = $(python) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 export PYTHON
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
@@ -21,10 +22,10 @@ demo: runtime ## train pipeline.toml with two processes and show the run
 	@echo "To go on:    .venv/bin/pipeline --help"
 
 test: dev ## the tests
-	$(python) -m pytest
+	$(pytest)
 
 soak: dev ## the tests with their full counts, no skips; writes docs/soak.md
-	$(python) -m pytest --soak
+	$(pytest) --soak
 
 bench: dev ## the engine against hand-written loops
 	$(python) -m benchmarks
