@@ -48,3 +48,32 @@ def test_without_it_counts_are_small_skips_pass_and_nothing_is_written(tmp_path)
     done = soak(tmp_path, skip=True)
     assert done.returncode == 0, done.stdout
     assert not (tmp_path / "docs").exists()
+
+
+@pytest.mark.parametrize(("options", "expected"), [([], "4 passed, 7 deselected"), (["--soak"], "11 passed")])
+def test_what_takes_long_is_for_soaks(tmp_path, options, expected):
+    (tmp_path / "distributed").mkdir()
+    (tmp_path / "distributed" / "test_many.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('case', range(7))\n"
+        "def test_case(case):\n    assert case in range(7)\n"
+        "@pytest.mark.soak\n"
+        "@pytest.mark.parametrize('case', range(3))\n"
+        "def test_long(case):\n    pass\n"
+        "def test_one():\n    pass\n"
+    )
+    support = Path(__file__).parent / "support"
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "soak",
+        "--rootdir",
+        str(tmp_path),
+        *options,
+        str(tmp_path),
+    ]
+    environment = {"PYTHONPATH": str(support), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert expected in done.stdout

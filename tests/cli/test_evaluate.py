@@ -144,7 +144,7 @@ def test_a_failure_names_rank_and_component_and_stays_out_of_the_record(command,
     before = content_of(folder)
     job = command(2, ["evaluate", folder, "--set", "dataset.other.bad=3"], end_together=False)
     assert job.wait() == [1, 1], job.report()
-    assert "sample 3 is broken" in job.stderr(1)
+    assert "sample 3 is broken" in job.stderr(1), job.report()
     assert "rank 1 on " in job.stderr(1) and "dataset 'noisy' (dataset.other," in job.stderr(1)
     assert "Traceback" not in job.stderr(0)
     assert content_of(folder) == before

@@ -133,6 +133,7 @@ def test_a_run_that_fails_leaves_the_others_alone(config, tmp_path, capfd, jobs)
     assert "no such thing" in result.stderr + capfd.readouterr().err
 
 
+@pytest.mark.soak
 def test_a_stopped_sweep_goes_on_where_it_was(config, tmp_path):
     (tmp_path / "parts.py").write_text(SLOW)
     config.write_text(f'components = ["parts.py"]\n{TINY}\n[hooks.slow]\n')

@@ -67,6 +67,7 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("shipped", CONFIGS if soak else CONFIGS[:1])
 
 
+@pytest.mark.few
 def test_a_planted_fault_is_found_and_blamed_on_its_component(planted, verified):
     checks = verified(*planted.sets, world_sizes=(1,) if planted.ranks == 1 else (1, planted.ranks))
     findings = [finding for check in checks.values() for finding in check.findings]

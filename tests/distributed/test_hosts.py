@@ -88,6 +88,7 @@ def test_where_only_an_older_checkpoint_is_in_reach_the_repeated_steps_are_said(
     assert steps == list(range(1, 16))
 
 
+@pytest.mark.soak
 def test_a_run_that_no_host_has_is_not_begun_anew_by_its_own_launcher(torchrun, hosts, tmp_path):
     """A restarted group whose run is on a host that is gone stops: it does not silently start over."""
     config = write_config(tmp_path, hooks={"once_killed_and_lost": {"step": 3}})

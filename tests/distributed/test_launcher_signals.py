@@ -136,6 +136,7 @@ def test_the_own_launcher_waits_for_the_checkpoint_as_long_as_ranks_for_each_oth
     assert configs[0].shutdown_timeout == 420
 
 
+@pytest.mark.soak
 def test_a_restarted_group_does_not_begin_again_after_a_stop(torchrun, command, tmp_path, whole):
     """LCH-02, LCH-03: one rank is signalled; torchrun takes its 75 for a failure and starts all again."""
     line = ["run", config_of(tmp_path), "--runs-dir", tmp_path / "runs", "--resume"]

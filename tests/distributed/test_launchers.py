@@ -16,6 +16,7 @@ from runs_of import BASE, PARTS, only_run, record_of, rows_of, write_config
 WITH_WORKERS = [*BASE["components"], str(PARTS.with_name("worker_parts.py"))]
 
 
+@pytest.mark.soak
 def test_two_jobs_at_once_and_a_listener_on_29500(torchrun, tmp_path, count):
     """LCH-01, REQ-12: both launchers take a free port."""
     config = write_config(tmp_path, train__epochs=1)
@@ -105,6 +106,7 @@ def test_a_worker_has_one_thread(command, tmp_path):
     assert job.wait() == [0, 0], job.report()
 
 
+@pytest.mark.soak
 def test_spawned_workers_give_what_forked_ones_give(command, tmp_path):
     """LCH-04: parts of a local file are found again in a process that starts from nothing."""
     rows = []

@@ -41,6 +41,7 @@ def is_alive(pid):
     return False
 
 
+@pytest.mark.soak
 def test_torchruns_stop_reaches_the_workers_and_does_not_end_them(torchrun, tmp_path):
     """LCH-02 (c): torchrun signals the ranks' process groups, and so their workers."""
     config = config_of(tmp_path, hooks={"slow": {"seconds": 0.3}})

@@ -56,6 +56,7 @@ def test_a_killed_rank_is_named_by_the_others(command, tmp_path, world_size, los
     assert "Traceback" not in everything(job)
 
 
+@pytest.mark.soak
 def test_torchrun_ends_the_others_and_the_record_still_names_the_lost_rank(torchrun, tmp_path):
     """HNG-06: the launcher asks the survivors to stop, which cannot agree with the dead."""
     config = write_config(tmp_path, **ENDLESS, hooks={"slow": {}, "once_killed": {"step": 5}})
@@ -84,6 +85,7 @@ def test_a_stopped_rank_is_warned_of_and_then_given_up(command, tmp_path, stoppe
     assert failure["rank"] == stopped and "is stopped (SIGSTOP)" in failure["message"]
 
 
+@pytest.mark.soak
 def test_a_suspended_job_is_no_lost_rank(command, tmp_path):
     """All ranks are stopped for longer than a silent one is waited for, and one goes on before the other."""
     slow = {"slow": {"seconds": 0.2}}
@@ -110,6 +112,7 @@ def test_waiting_ranks_say_for_whom(command, tmp_path):
     assert second.startswith("rank 0 on ") and "in hooks.sleeper" not in second
 
 
+@pytest.mark.soak
 def test_long_preparation_is_no_failure_and_a_real_overrun_says_who_kept_whom_waiting(command, tmp_path):
     """HNG-05: a dataset and then a gated hook take rank 0 longer than the timeout of a collective."""
     config = write_config(

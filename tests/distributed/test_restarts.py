@@ -68,6 +68,7 @@ def until(condition, *jobs):
         time.sleep(0.05)
 
 
+@pytest.mark.soak
 def test_a_node_leaves_and_comes_back(node, command, tmp_path):
     """Elastic --nnodes 1:2: one experiment with two ranks, one, and two again; every step once.
 

@@ -80,7 +80,10 @@ def test_a_signal_at_a_random_moment(command, tmp_path, count, whole, to):
         assert rows_of(run) == whole
 
 
-@pytest.mark.parametrize(("world_size", "to"), [(1, 0), (2, 0), (2, 1)])
+@pytest.mark.parametrize(
+    ("world_size", "to"),
+    [(2, 1), pytest.param(1, 0, marks=pytest.mark.soak), pytest.param(2, 0, marks=pytest.mark.soak)],
+)
 def test_a_long_evaluation_is_left(command, tmp_path, world_size, to):
     """LCH-02: the run does not wait for its end; resumed, it evaluates that step, which hooks see once."""
     slow = EVALUATED | {"eval": {"type": "slow_points", "length": 40, "seconds": 1.5}}

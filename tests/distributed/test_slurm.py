@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from runs_of import only_run, record_of, rows_of, write_config
 from slurm import slurm
 
@@ -20,6 +22,7 @@ def until(condition: Callable[[], bool], output: Path) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.soak
 def test_the_batch_script_stops_with_a_checkpoint_and_goes_on(tmp_path):
     """LCH-02, REQ-03: Slurm's signal, which comes to the launcher and, from Slurm, to the ranks as well."""
     config = write_config(tmp_path, train__epochs=30, hooks={"slow": {"seconds": 0.2}})

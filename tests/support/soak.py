@@ -1,4 +1,9 @@
-"""``pytest --soak``: full counts, no skips, and a page that says what was run."""
+"""``pytest --soak``: full counts, no skips, and a page that says what was run.
+
+Without it the suite keeps within minutes: tests marked ``soak`` are left out, and of a parametrised test
+that is marked ``few``, or is in tests/distributed, whose cases start processes, three cases are run:
+first, middle and last. A test that is named on the command line is run whole.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +15,45 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+PROCESSES = "distributed"  # the folder of tests whose cases start processes
+CASES = 3
 OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="full counts; a skip fails; writes docs/soak.md")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "soak: run under --soak alone, for it takes long")
+    config.addinivalue_line("markers", "few: of its cases three are run, and all under --soak")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--soak") or config.option.keyword or any("::" in one for one in config.args):
+        return  # what is named is run
+    cases = Counter(_function(item) for item in items)
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    seen: Counter[str] = Counter()
+    for item in items:
+        function = _function(item)
+        number, seen[function] = seen[function], seen[function] + 1
+        has_few = item.path.parent.name == PROCESSES or item.get_closest_marker("few") is not None
+        chosen = not has_few or number in _spread(cases[function])
+        (kept if chosen and item.get_closest_marker("soak") is None else left_out).append(item)
+    if left_out:
+        items[:] = kept
+        config.hook.pytest_deselected(items=left_out)
+
+
+def _function(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
+
+
+def _spread(number: int) -> set[int]:
+    """Positions of the cases that are run of so many."""
+    return {position * (number - 1) // (CASES - 1) for position in range(CASES)}
 
 
 @pytest.fixture
