@@ -71,6 +71,8 @@ class Watch:
         self._closing = False
         self._early = False
         """A signal before the first step ends all ranks, which is no failure."""
+        self._speaking = False
+        """This rank's own failure is the first: it ends when that is told, and by nothing else."""
         self._telling = threading.Lock()
         self.stop = StopTogether(signals, lambda: self._publish({"event": "stop"}))
         self._main_is_lost = main_is_lost
@@ -90,6 +92,7 @@ class Watch:
                 # This process ends there, when rank 0 has recorded the first failure.
                 self._thread.join(_REPORT_TIMEOUT)
                 return False
+            self._speaking = True  # rank 0 may be gone, and the store with it, before this rank has spoken
             self._publish({"event": "failure"})
             if not self._world.is_main:
                 self._speak.wait(["recorded"], _RECORD_TIMEOUT)
@@ -106,8 +109,9 @@ class Watch:
         """Tell of a rank that cannot speak any more; called in a thread, and ends every process."""
         if failure.rank == 0:
             self.end_without_main(failure)
+            return
         with self._telling:
-            if self._early:
+            if self._early or self._speaking:
                 return
             if self._is_first(failure):
                 self._show(failure)
@@ -121,7 +125,7 @@ class Watch:
         to hear why.
         """
         with self._telling:
-            if self._closing or self._early:
+            if self._closing or self._early or self._speaking:
                 return
             if self._world.rank == 1 and not self._farewell.was_said():
                 self._show(failure)
@@ -159,7 +163,7 @@ class Watch:
         try:
             self._follow_events()
         except RuntimeError:
-            if not self._early:
+            if not (self._early or self._speaking):
                 self._main_is_lost()
 
     def _follow_events(self) -> None:
@@ -193,14 +197,16 @@ class Watch:
 
     def _end_after_failure(self) -> None:
         """End this process at once, unless the failure is its own: it may be deep in a collective."""
-        failure = Failure.from_dict(json.loads(self._store.get("failure")))
+        told = json.loads(self._store.get("failure"))
+        failure = Failure.from_dict(told)
         if failure.rank == self._world.rank:
             return
         if self._world.is_main:
             self._record(failure)
             self._store.set("recorded", "yes")
             self._before_end()
-        self._leave(lost=failure.rank)
+        speaks = told["told by"] == failure.rank
+        self._leave(lost=None if speaks else failure.rank)
         self._end()
 
     def _end_early(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 
 import torch
 from torch import nn
@@ -14,6 +16,22 @@ from pipeline import Hook, Metric, Outcome, register
 def refuse_offline(what: str) -> None:
     if "OFFLINE" in os.environ:
         raise RuntimeError(f"{what} was built, but nobody needs it")
+
+
+class SlowlyTold:
+    """Standard error on a slow terminal: a rank needs a while to tell of its failure."""
+
+    def __init__(self, file) -> None:
+        self._file, self._waited = file, False
+
+    def write(self, text: str) -> int:
+        if not self._waited:
+            self._waited = True
+            time.sleep(1)
+        return self._file.write(text)
+
+    def __getattr__(self, name: str):
+        return getattr(self._file, name)
 
 
 @register("dataset", "noisy")
@@ -33,6 +51,7 @@ class Noisy:
 
     def __getitem__(self, index: int):
         if index == self.bad:
+            sys.stderr = SlowlyTold(sys.stderr)
             raise IndexError(f"sample {index} is broken")
         return self.inputs[index] + 0.1 * torch.randn(8), self.labels[index]
 
