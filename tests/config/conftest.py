@@ -245,22 +245,19 @@ def load_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
 @pytest.fixture
 def real_lines(load_real: Load) -> Lines:
     """The lines that a faulty config gives, with the registry of what is installed."""
-
-    def lines(*arguments: Any, **keywords: Any) -> list[str]:
-        with pytest.raises(ConfigError) as caught:
-            load_real(*arguments, **keywords)
-        return str(caught.value).splitlines()
-
-    return lines
+    return _lines_of(load_real)
 
 
 @pytest.fixture
 def problem_lines(load_config: Load) -> Lines:
     """The lines that a faulty config gives."""
+    return _lines_of(load_config)
 
+
+def _lines_of(load: Load) -> Lines:
     def lines(*arguments: Any, **keywords: Any) -> list[str]:
         with pytest.raises(ConfigError) as caught:
-            load_config(*arguments, **keywords)
+            load(*arguments, **keywords)
         return str(caught.value).splitlines()
 
     return lines

@@ -15,35 +15,7 @@ from pipeline.cli.main import main
 from pipeline.config.layers import read
 from pipeline.errors import ConfigError
 from pipeline.registry.registry import Registry
-
-CONFIG = """\
-[model]
-type = "mlp"
-in_features = 64
-hidden = [8]
-out_features = 10
-
-[dataset.train]
-type = "digits"
-
-[dataset.eval]
-type = "digits"
-
-[objective]
-type = "cross_entropy"
-
-[optimizer]
-type = "adamw"
-lr = 0.01
-
-[metrics.accuracy]
-
-[train]
-epochs = 2
-global_batch_size = 64
-
-[hooks.ema]
-"""
+from small_config import CONFIG
 
 P = "pipeline.toml"
 OPTIMIZER = '[optimizer]\ntype = "adamw"\nlr = 0.01'
