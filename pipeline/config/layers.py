@@ -13,7 +13,7 @@ from pipeline.config.keys import KeyPath, copied, dotted, find
 from pipeline.config.overrides import Override, parse_overrides
 from pipeline.config.plan import Place, Source
 from pipeline.config.report import Finding, Report
-from pipeline.config.wording import show
+from pipeline.config.wording import show, show_path
 from pipeline.errors import ConfigError, Problem
 
 _MAX_FILES = 64
@@ -128,7 +128,7 @@ class _Reading:
             base = path.parent / name
             if _same(base, chain):
                 cycle = " -> ".join(str(link) for link in (*chain, base))
-                self._refuse(place, f"{show(name)} extends itself: {cycle}")
+                self._refuse(place, f"{show_path(name)} extends itself: {cycle}")
             elif len(self.documents) + len(chain) > _MAX_FILES:
                 self._refuse(place, f"more than {_MAX_FILES} files extend one another")
                 return
@@ -241,7 +241,7 @@ def _read_local(named: _Named, report: Report) -> Iterator[tuple[Source, Place]]
         path = (named.folder / named.name).absolute()
         yield Source(path, path.read_bytes()), named.place
     except OSError as error:
-        message = f"{show(named.name)} cannot be read: {error.strerror}"
+        message = f"{show_path(named.name)} cannot be read: {error.strerror}"
         expected = "a Python file, relative to this config"
         moved = "--set 'components=[\"FILE\"]' names one that was moved"
         report.add(named.place, "components", message, expected=f"{expected}; {moved}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time
 from difflib import get_close_matches
@@ -17,6 +18,11 @@ def show(value: Any) -> str:
     """A value as TOML would write it, cut where it is long."""
     text = _toml(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def show_path(path: str) -> str:
+    """A file's name as TOML would write it, whole: what tells one from another is at its end."""
+    return json.dumps(path, ensure_ascii=False)
 
 
 def kind_of(value: Any) -> str:

@@ -697,6 +697,11 @@ EXTENDS = {
         "expected a Python file, relative to this config; --set 'components=[\"FILE\"]' names one that was "
         "moved",
     ]),
+    "component file with a long path": (f'components = ["{"folder/" * 20}none.py"]\n', {}, [
+        f'{P}:1:15: components: "{"folder/" * 20}none.py" cannot be read: No such file or directory; '
+        "expected a Python file, relative to this config; --set 'components=[\"FILE\"]' names one that was "
+        "moved",
+    ]),
     "components are no list": ('components = "a.py"\n', {}, [
         f'{P}:1:1: components: got "a.py"; expected a list of Python files',
     ]),
