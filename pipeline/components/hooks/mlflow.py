@@ -57,6 +57,7 @@ class MLflow(Tracker):
         self._client: MlflowClient = MlflowClient(self.tracking_uri)
         known = _known_id(run.folder)
         self._id = known or self._create(run)
+        self._is_resumed = known is not None
         self._written: dict[str, set[int]] = {}
         if known:
             self._client.update_run(known, status="RUNNING")
@@ -115,7 +116,7 @@ class MLflow(Tracker):
     def _steps_of(self, name: str) -> set[int]:
         """Steps that have this metric already, by an attempt that was killed past its checkpoint too."""
         if name not in self._written:
-            history = self._client.get_metric_history(self._id, name)
+            history = self._client.get_metric_history(self._id, name) if self._is_resumed else []
             self._written[name] = {point.step for point in history}
         return self._written[name]
 
