@@ -11,15 +11,18 @@ PROMPTLY = 30.0  # seconds on a busy machine, against a timeout of 5 minutes
 CASES = (  # the collective, the method of the hook, the step at which it is called first
     ("all_reduce", "on_step_end", 1),
     ("barrier", "on_run_start", 0),
-    ("new_group", "on_evaluate_end", 5),
+    ("functional all_reduce", "on_evaluate_end", 5),
     ("all_gather_object", "state_dict", 5),
+    ("new_group, imported before", "on_step_end", 1),
+    ("DDP", "on_step_end", 1),
     ("another group", "on_run_end", 15),
     ("barrier", "on_epoch_start", 0),
     ("gather", "on_epoch_end", 5),
     ("broadcast_object_list", "on_step_end", 1),
     ("all_gather_into_tensor", "on_step_end", 1),
     ("reduce", "on_step_end", 1),
-    ("new_group", "on_step_end", 1),
+    ("new_group", "on_evaluate_end", 5),
+    ("backward of DDP", "on_step_end", 1),
 )
 
 
@@ -41,7 +44,7 @@ def fails(command, folder, hooks, **changes):
 
 def test_a_collective_in_a_gated_hook_is_an_error(command, tmp_path, count):
     """At once, and by name: the other rank would take it for one of its own, or wait for ever."""
-    for number, (call, event, step) in enumerate(CASES[: count(4, len(CASES))]):
+    for number, (call, event, step) in enumerate(CASES[: count(6, len(CASES))]):
         folder = tmp_path / str(number)
         folder.mkdir()
         hooks = {"grouped": {}, "forgetful": {"call": call, "event": event}}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-from torch.distributed import all_reduce
+from torch.distributed import _functional_collectives as functional
+from torch.distributed import all_reduce, new_group
+from torch.nn.parallel import DistributedDataParallel
 
 from pipeline import Hook, register
 
@@ -18,8 +20,13 @@ CALLS = {
     "reduce": lambda: dist.reduce(torch.ones(1), dst=0),
     "another group": lambda: all_reduce(torch.ones(1), group=GROUPS[0]),
     "new_group": lambda: dist.new_group([0, 1]),
+    "new_group, imported before": lambda: new_group([0, 1]),
+    "functional all_reduce": lambda: functional.all_reduce(torch.ones(1), "sum", dist.group.WORLD),
+    "DDP": lambda: DistributedDataParallel(torch.nn.Linear(2, 2)),
+    "backward of DDP": lambda: WRAPPED[0](torch.ones(1, 2)).sum().backward(),
 }
 GROUPS = []
+WRAPPED = []
 
 
 @register("hook", "forgetful")
@@ -59,16 +66,17 @@ class Forgetful(Hook):
 
 @register("hook", "grouped")
 class Grouped(Hook):
-    """Makes a group of its own and uses it, which a hook of all ranks may."""
+    """Makes a group and a DDP of its own and uses them, which a hook of all ranks may."""
 
     ranks = "all"
 
     def on_run_start(self, run):
         GROUPS.append(dist.new_group([0, 1]))
+        WRAPPED.append(DistributedDataParallel(torch.nn.Linear(2, 2)))
 
     def on_step_end(self, run):
-        total = torch.ones(1)
-        all_reduce(total, group=GROUPS[0])
+        total = functional.all_reduce(torch.ones(1), "sum", GROUPS[0])
+        WRAPPED[0](torch.ones(1, 2)).sum().backward()
         run.log("ranks", total)
 
 
