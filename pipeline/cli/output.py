@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,6 +21,8 @@ from pipeline.errors import ConfigError, PipelineError, RunError
 CONFIG_ERROR = 2
 FAILED = 1
 
+_EXCERPTS = 20
+"""How many problems are shown with their lines; with more the lines would be in each other's way."""
 _ENDED_BY_RANK_0 = 10.0  # seconds that other ranks wait for the launcher to end them
 
 
@@ -52,13 +56,28 @@ def shown_errors(status: int = FAILED) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        leave_with(str(error), CONFIG_ERROR)
+        leave_with(str(error), CONFIG_ERROR, shown=_with_lines(error) if sys.stderr.isatty() else None)
     except PipelineError as error:
         leave_with(f"error: {error}", status_of(error, status))
 
 
-def leave_with(message: str, status: int) -> NoReturn:
+def _with_lines(error: ConfigError) -> str:
+    """Every problem of a config with the line that it is about, for a terminal."""
+    from pipeline.config.excerpt import Excerpts
+
+    excerpts = Excerpts(shutil.get_terminal_size().columns)
+    told = []
+    for number, problem in enumerate(error.problems):
+        excerpt = excerpts.of(problem) if number < _EXCERPTS else ""
+        told += [part for part in (str(replace(problem, detail="")), excerpt, problem.detail) if part]
+    return "\n".join(told)
+
+
+def leave_with(message: str, status: int, *, shown: str | None = None) -> NoReturn:
     """Print an error once in total and exit.
+
+    Args:
+        shown: what to print in the place of the message, where people see it.
 
     Every rank finds the same error by itself. Rank 0 prints it and leaves, whereupon the launcher ends
     the others; were another to leave first, the launcher could end rank 0 before it has spoken. One
@@ -68,7 +87,7 @@ def leave_with(message: str, status: int) -> NoReturn:
         let_rank_0_speak()
     except EarlyStop:  # by the launcher
         sys.exit(status)
-    say(message)
+    say(message if shown is None else shown)
     tell_launcher(message)
     sys.exit(status)
 

@@ -21,7 +21,7 @@ def key_places(text: bytes, file: str) -> dict[KeyPath, Place]:
     Lines and columns count from 1, columns in characters.
     """
     reading = _Reading(text.split(b"\n"), file)
-    for node in _parser().parse(text).root_node.named_children:
+    for node in parsed(text).named_children:
         match node.type:
             case "table":
                 reading.table(node, reading.header(node, is_array=False))
@@ -30,6 +30,11 @@ def key_places(text: bytes, file: str) -> dict[KeyPath, Place]:
             case "pair":
                 reading.pair(node, ())
     return reading.places
+
+
+def parsed(text: bytes) -> Node:
+    """The root of a text's syntax tree; it says where a text that is no TOML has errors."""
+    return _parser().parse(text).root_node
 
 
 @cache
