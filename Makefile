@@ -27,7 +27,8 @@ test: dev ## the tests
 soak: dev ## the tests with their full counts, no skips; writes docs/soak.md
 	$(pytest) --soak
 
-bench: dev ## the engine against hand-written loops
+bench: ## the engine against hand-written loops and other frameworks (20 minutes)
+	@scripts/environment bench
 	$(python) -m benchmarks
 
 lint: dev ## ruff, mypy --strict, and the arrows between the parts

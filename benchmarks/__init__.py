@@ -1,1 +1,1 @@
-"""The engine against hand-written loops, in one interleaved run on the same machine."""
+"""The engine beside hand-written loops and other frameworks, in one interleaved run on the same machine."""

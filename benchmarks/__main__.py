@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure, print the page, and keep it beside this file."""
+"""``python -m benchmarks``: measure, keep the measurements, and make the page from all that are kept."""
 
 from __future__ import annotations
 
@@ -8,40 +8,78 @@ from pathlib import Path
 import click
 
 from benchmarks.compare import Case, compare
+from benchmarks.measured import Measured, here_and_now, read_all
 from benchmarks.order import measure_orders
-from benchmarks.report import order_page, page
+from benchmarks.order_page import order_page
+from benchmarks.report import page
+from benchmarks.same import distances, keep, kept
+from benchmarks.sides import BEST, SIDES
 from benchmarks.workloads import WORKLOADS
 
-RESULTS = Path(__file__).parent / "results.md"
-ORDERS = Path(__file__).parent / "order.md"
+HERE = Path(__file__).parent
+_WORKLOAD = click.option(
+    "--workload", "names", type=click.Choice(list(WORKLOADS)), multiple=True, default=list(WORKLOADS)
+)
+_SIDE = click.option("--side", "sides", type=click.Choice(list(SIDES)), multiple=True, default=list(SIDES))
+CASES = [Case(name, ranks) for name in WORKLOADS for ranks in (1, 2)]
 
 
-@click.command()
-@click.option("--workload", "names", type=click.Choice(list(WORKLOADS)), multiple=True, help="Default: all.")
-@click.option("--ranks", type=int, multiple=True, default=(1, 2), show_default=True)
-@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True)
-@click.option("--quick", is_flag=True, help="One short round of the workloads without convolution; not kept.")
-@click.option("--order", is_flag=True, help="Measure the order of samples instead, to 1e12 of them.")
-def main(names: tuple[str, ...], ranks: tuple[int, ...], rounds: int, quick: bool, order: bool) -> None:
-    """Compare the engine with the hand-written loop, in turns, on this machine."""
-    if order:
-        _show(order_page(list(measure_orders(quick=quick))), None if quick else ORDERS)
-        return
-    if quick:
-        names, rounds = names or ("mlp", "linear"), 1
-    comparisons = []
-    for name in names or WORKLOADS:
-        for world_size in ranks:
-            comparison = compare(Case(WORKLOADS[name], world_size), rounds=rounds, scale=0.3 if quick else 1)
-            print(f"{name}, {world_size} ranks: {comparison.ratio:.3f}", file=sys.stderr)
-            comparisons.append(comparison)
-    _show(page(comparisons, rounds=rounds, quick=quick), None if quick else RESULTS)
+@click.group(invoke_without_command=True)
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Measure everything, or one part of it."""
+    if context.invoked_subcommand is None:
+        context.invoke(speed)
+        context.invoke(same)
+        context.invoke(order)
 
 
-def _show(text: str, path: Path | None) -> None:
+@main.command()
+@_WORKLOAD
+@click.option("--ranks", type=click.Choice(["1", "2"]), multiple=True, default=["1", "2"])
+@_SIDE
+@click.option("--rounds", type=click.IntRange(1), default=3, show_default=True)
+@click.option("--look", is_flag=True, help="Print the ratios alone, and keep nothing.")
+def speed(
+    names: tuple[str, ...], ranks: tuple[str, ...], sides: tuple[str, ...], rounds: int, look: bool
+) -> None:
+    """Steps per second of every side, in turns: a file a case, and results.md from all of them."""
+    for case in CASES:
+        if case.workload_name in names and str(case.world_size) in ranks:
+            comparison = compare(case, [BEST, *(side for side in sides if side != BEST)], rounds=rounds)
+            for side in comparison.speeds:
+                ratios = " ".join(f"{ratio:.3f}" for ratio in comparison.ratios(side))
+                print(f"{case} {side}: {comparison.speed(side):.1f} steps/s, {ratios}", file=sys.stderr)
+            if not look:
+                Measured(comparison, here_and_now()).write()
+    if not look:
+        _write_page()
+
+
+@main.command()
+@_WORKLOAD
+@_SIDE
+def same(names: tuple[str, ...], sides: tuple[str, ...]) -> None:
+    """What every side ends with, from the same parameters over the same samples."""
+    installed = [side for side in sides if SIDES[side].version is not None]
+    for name in names:
+        keep(distances(Case(name, 2), installed))
+    _write_page()
+
+
+@main.command()
+@click.option("--quick", is_flag=True, help="Few lengths; not kept.")
+def order(quick: bool) -> None:
+    """The order of samples, to 1e12 of them: order.md."""
+    text = order_page(list(measure_orders(quick=quick)))
     print(text, end="")
-    if path is not None:
-        path.write_text(text)
+    if not quick:
+        (HERE / "order.md").write_text(text)
+
+
+def _write_page() -> None:
+    found = [distance for name in WORKLOADS for distance in kept(Case(name, 2))]
+    (HERE / "results.md").write_text(page(read_all(CASES), found))
 
 
 if __name__ == "__main__":

@@ -1,102 +1,90 @@
-"""Running the sides in turns, each measurement in processes of its own."""
+"""The sides in turns: in each round every one of them, each in processes of its own."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks.engine_side import write_config
+from benchmarks.job import Job
 from benchmarks.meter import Speed
-from benchmarks.workloads import Workload, scaled
+from benchmarks.processes import FailedError, train
+from benchmarks.sides import BEST, ENGINE, SIDES, TUTORIAL, Side
+from benchmarks.workloads import WORKLOADS, Workload
 
-ROOT = Path(__file__).parent.parent
+OWN = frozenset({BEST, ENGINE, TUTORIAL})
+"""Those whose failure is a fault of this repository."""
 
 
 @dataclass(frozen=True)
 class Case:
     """A workload at a number of ranks."""
 
-    workload: Workload
+    workload_name: str
     world_size: int
+
+    @property
+    def workload(self) -> Workload:
+        return WORKLOADS[self.workload_name]
+
+    def __str__(self) -> str:
+        return f"{self.workload_name}-{self.world_size}"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What either side did, round by round."""
+    """What every side did, round by round."""
 
     case: Case
-    engine: tuple[Speed, ...]
-    loop: tuple[Speed, ...]
+    speeds: dict[str, list[Speed]]
+    """By side, those that could be measured; of equal lengths."""
+    missing: dict[str, str]
+    """The other sides, with the reason."""
 
-    @property
-    def ratios(self) -> list[float]:
-        """Engine over loop in steps per second: what slows the machine for a whole round slows both."""
-        pairs = zip(self.engine, self.loop, strict=True)
-        return [engine.steps_per_second / loop.steps_per_second for engine, loop in pairs]
+    def ratios(self, side: str, to: str = BEST) -> list[float]:
+        """Side over another in steps per second, per round: what slows the machine for a round slows both."""
+        pairs = zip(self.speeds[side], self.speeds[to], strict=True)
+        return [one.steps_per_second / other.steps_per_second for one, other in pairs]
 
-    @property
-    def ratio(self) -> float:
-        return median(self.ratios)
+    def speed(self, side: str) -> float:
+        """Steps per second, the median."""
+        return median(speed.steps_per_second for speed in self.speeds[side])
 
 
-def compare(case: Case, *, rounds: int, scale: float) -> Comparison:
-    """Measure both sides ``rounds`` times, taking turns at going first.
-
-    Args:
-        scale: factor of the steps on the clock.
+def compare(case: Case, names: Sequence[str], *, rounds: int) -> Comparison:
+    """Measure every side ``rounds`` times, in every other round backwards: none is always the first.
 
     Raises:
-        RuntimeError: if a side fails; with its output.
+        FailedError: if one of the loops or the engine fails; other frameworks are listed as missing.
     """
-    speeds: dict[str, list[Speed]] = {name: [] for name in SIDES}
-    shorter = Case(scaled(case.workload, scale), case.world_size)
-    for name in _turns(rounds):
-        with TemporaryDirectory() as folder:
-            speeds[name].append(_measure(SIDES[name], shorter, Path(folder)))
-    return Comparison(case, tuple(speeds["engine"]), tuple(speeds["loop"]))
-
-
-def _turns(rounds: int) -> Iterator[str]:
-    """loop, engine, engine, loop, loop, engine, ...: neither is always the second."""
+    missing = {name: "not installed" for name in names if SIDES[name].version is None}
+    speeds: dict[str, list[Speed]] = {name: [] for name in names if name not in missing}
     for turn in range(rounds):
-        yield from list(SIDES)[:: 1 if turn % 2 else -1]
+        for name in list(speeds)[:: 1 if turn % 2 == 0 else -1]:
+            try:
+                speeds[name].append(measure(SIDES[name], case))
+            except FailedError as error:
+                if name in OWN:
+                    raise
+                print(error, file=sys.stderr)
+                missing[name] = str(error).strip().splitlines()[-1]
+                del speeds[name]
+    return Comparison(case, speeds, missing)
 
 
-def _engine(case: Case, output: Path) -> list[str]:
-    folder = output.parent
-    config = write_config(case.workload, case.world_size, folder, output)
-    return ["pipeline", "run", str(config), "--runs-dir", str(folder / "runs")]
+def measure(side: Side, case: Case) -> Speed:
+    """One measurement.
 
-
-def _loop(case: Case, output: Path) -> list[str]:
+    Raises:
+        FailedError: if the side fails, or makes another number of steps than it was asked for.
+    """
     workload = case.workload
-    return ["benchmarks.loop_side", workload.name, str(output), str(workload.steps)]
-
-
-SIDES: dict[str, Callable[[Case, Path], list[str]]] = {"engine": _engine, "loop": _loop}
-"""For each side the module to run, with its arguments."""
-
-
-def _measure(side: Callable[[Case, Path], list[str]], case: Case, folder: Path) -> Speed:
-    """One measurement."""
-    output = folder / "speed.json"
-    _run([*_launcher(case.world_size), "-m", *side(case, output)])
-    return Speed.read(output)
-
-
-def _launcher(world_size: int) -> Sequence[str]:
-    if world_size == 1:
-        return [sys.executable]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    return [*torchrun, "--nproc-per-node", str(world_size)]
-
-
-def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}\n{done.stdout}{done.stderr}")
+    with TemporaryDirectory() as folder:
+        job = Job(workload.name, workload.warm_steps + workload.steps, timed=True, folder=folder)
+        train(side, job, case.world_size)
+        speed = Speed.read(job.result)
+    if speed.steps != job.steps:
+        raise FailedError(f"{side.name} made {speed.steps} optimizer steps, not {job.steps}")
+    return speed

@@ -1,98 +1,108 @@
-"""The pages of results."""
+"""The page of results: a table a workload, from what was measured."""
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from pathlib import Path
 from statistics import median
 
 from benchmarks.compare import Comparison
-from benchmarks.order import GLOBAL_BATCH, LONGEST_STORED, RANKS, OrderCost
+from benchmarks.measured import Measured
+from benchmarks.same import Distance
+from benchmarks.sides import BEST, SIDES, TUTORIAL
 
 HEAD = """\
-# Steps per second: the engine and the hand-written loop
+# Steps per second: the engine, hand-written loops and other frameworks
 
-Written by `make bench`. Each round runs both sides one after the other, each in fresh processes; the ratio is
-the median over the rounds of engine / loop, so 1.00 is the speed of the loop in `benchmarks/loop_side.py`.
-Start-up is not on the clock, and a speed is that of the fastest tenth of all windows of 50 steps, which no
-other process has disturbed. One thread per rank; several ranks are started by torchrun. The CPU columns are
-the processor time of a step on rank 0, all its threads, waiting for other ranks included.
+Written by `make bench`; [docs/performance.md](../docs/performance.md) explains the numbers. In each round
+every side trains the same job once, each in fresh processes; all have one thread per rank, and two ranks are
+started by torchrun. Start-up is not on the clock. A speed is that of the fastest tenth of the windows between
+two readings of the clock, the median over the rounds; *whole* is that from the first reading to the last.
+A ratio is the median over the rounds of a side's speed by another's, in brackets the lowest and the
+highest. CPU is the processor time of a step on rank 0, waiting for other ranks included.
 """
+COLUMNS = (
+    "side",
+    "steps/s",
+    "by the best loop's",
+    "by the tutorial loop's",
+    "whole, steps/s",
+    "CPU, us/step",
+)
 
 
-ORDER_HEAD = f"""\
-# The order of samples, from a thousand to 1e12
-
-Written by `python -m benchmarks --order`: one rank of {RANKS}, global batch {GLOBAL_BATCH}. The engine
-computes a window of the permutation when it is needed; torch's DistributedSampler stores the whole order as a
-list on every rank, and is not asked for more than {LONGEST_STORED:,} samples. Memory is what the process has
-grown by at its largest, of five epochs.
-"""
-
-
-def page(comparisons: Sequence[Comparison], *, rounds: int, quick: bool) -> str:
+def page(measured: Sequence[Measured], same: Sequence[Distance]) -> str:
     """The results as Markdown."""
-    lines = [
-        HEAD,
-        *_circumstances(),
-        f"- rounds: {rounds}{' (quick: a look, not a measurement)' if quick else ''}",
-        "",
-        "| workload | ranks | loop, steps/s | engine, steps/s | ratio | lowest and highest "
-        "| loop, CPU us/step | engine, CPU us/step |",
-        "|---|---|---|---|---|---|---|---|",
-        *map(_row, comparisons),
-    ]
-    return "\n".join(lines) + "\n"
+    parts = [HEAD, *map(_section, measured), *([_same(same)] if same else [])]
+    return "\n".join(parts)
 
 
-def order_page(costs: Sequence[OrderCost]) -> str:
-    """What orders cost, as Markdown."""
-    lines = [
-        ORDER_HEAD,
-        *_circumstances(),
-        "",
-        "| samples | side | start of an epoch, ms | memory, MB | indices/s |",
-        "|---|---|---|---|---|",
-        *(
-            f"| {cost.length:.0e} | {cost.side} | {1e3 * cost.start_seconds:.2f} | {cost.megabytes:.1f} "
-            f"| {cost.indices_per_second:,.0f} |"
-            for cost in costs
-        ),
-    ]
-    return "\n".join(lines) + "\n"
+def _section(measured: Measured) -> str:
+    comparison, here = measured.comparison, measured.circumstances
+    case = comparison.case
+    rounds = max(map(len, comparison.speeds.values()))
+    return "\n".join(
+        [
+            f"## {case.workload_name}, {case.world_size} rank{'s' * (case.world_size > 1)}",
+            "",
+            f"{case.workload.about}.",
+            f"Measured {here.date} UTC at commit {here.commit}, {rounds} rounds; {here.machine};",
+            f"{', '.join(f'{name} {of}' for name, of in here.versions.items())}.",
+            "",
+            _line(COLUMNS),
+            _line(["---"] * len(COLUMNS)),
+            *(_line(_row(comparison, side)) for side in SIDES if side in comparison.speeds),
+            *(_line([side, why, *[""] * (len(COLUMNS) - 2)]) for side, why in comparison.missing.items()),
+            "",
+        ]
+    )
 
 
-def _circumstances() -> list[str]:
-    import torch
-
+def _row(comparison: Comparison, side: str) -> list[str]:
+    speeds = comparison.speeds[side]
     return [
-        f"- date: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        f"- machine: {_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"torch {torch.__version__}",
+        side,
+        f"{comparison.speed(side):.1f}",
+        _ratio(comparison, side, BEST),
+        _ratio(comparison, side, TUTORIAL),
+        f"{median(speed.overall for speed in speeds):.1f}",
+        f"{median(speed.cpu_microseconds for speed in speeds):.0f}",
     ]
 
 
-def _row(comparison: Comparison) -> str:
-    case, ratios = comparison.case, comparison.ratios
-    cells = [
-        case.workload.about,
-        str(case.world_size),
-        f"{median(speed.steps_per_second for speed in comparison.loop):.1f}",
-        f"{median(speed.steps_per_second for speed in comparison.engine):.1f}",
-        f"{comparison.ratio:.3f}",
-        f"{min(ratios):.3f} to {max(ratios):.3f}",
-        f"{median(speed.cpu_microseconds for speed in comparison.loop):.0f}",
-        f"{median(speed.cpu_microseconds for speed in comparison.engine):.0f}",
-    ]
+def _ratio(comparison: Comparison, side: str, to: str) -> str:
+    if side == to or to not in comparison.speeds:
+        return ""
+    ratios = comparison.ratios(side, to)
+    return f"{median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
+
+
+def _same(found: Sequence[Distance]) -> str:
+    return "\n".join(
+        [
+            "## The same mathematics",
+            "",
+            "From the same first parameters, over the same samples in the dataset's order, 30 steps: the",
+            "largest difference of a parameter from the best loop's, and the largest way of a parameter.",
+            "",
+            _line(("workload", "ranks", "side", "difference", "way")),
+            _line(["---"] * 5),
+            *(
+                _line(
+                    (
+                        one.case.workload_name,
+                        str(one.case.world_size),
+                        one.side,
+                        f"{one.apart:.1e}" if one.apart else "0",
+                        f"{one.travelled:.1e}",
+                    )
+                )
+                for one in found
+                if one.side != BEST
+            ),
+            "",
+        ]
+    )
+
+
+def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _processor() -> str:
-    """The processor's name, where the system tells it."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()

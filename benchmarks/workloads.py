@@ -1,89 +1,115 @@
-"""What is trained in a comparison: both sides build exactly this."""
+"""What is trained in a comparison: every side builds exactly this."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils.data import TensorDataset
+from torch import nn
+from torch.optim import SGD, Optimizer
+
+from benchmarks.data import Characters, Classes, Data, Numbers, PythonSamples
+from pipeline.components.models.char_transformer import CharTransformer
+from pipeline.components.models.convnet import ConvNet
+from pipeline.components.models.mlp import MLP
+
+MODELS: Mapping[str, type[nn.Module]] = {"mlp": MLP, "convnet": ConvNet, "char_transformer": CharTransformer}
+MOMENTUM = 0.9
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A training job: the same model, rows, loss, optimizer and batches on either side."""
+    """A training job: the same model, data, loss, optimizer and batches on every side."""
 
     name: str
     about: str
     model: Mapping[str, Any]
     """The model's table: ``type`` names a built-in, the rest is its arguments."""
-    rows: int
-    shape: tuple[int, ...]
-    """Of one input."""
-    classes: int | None
-    """Classes to tell apart, with cross entropy; None: one number to fit, with squared error."""
+    data: Data
     batch_per_rank: int
-    learning_rate: float
+    """Samples of one optimizer step."""
+    window: int
+    """Optimizer steps between two readings of the clock."""
     warm_steps: int
-    """Steps before the clock starts."""
+    """Steps before the clock starts; a multiple of the window, like ``steps``."""
     steps: int
     """Steps on the clock."""
+    accumulation: int = 1
+    """Forward passes of one optimizer step."""
+    workers: int = 0
+    """Processes per rank that read."""
+    learning_rate: float = 0.01
 
     @property
-    def total_steps(self) -> int:
-        return self.warm_steps + self.steps
+    def microbatch(self) -> int:
+        """Samples of one forward pass."""
+        return self.batch_per_rank // self.accumulation
+
+    def make_model(self) -> nn.Module:
+        """With first parameters that are the same whoever calls."""
+        torch.manual_seed(7)
+        arguments = dict(self.model)
+        return MODELS[arguments.pop("type")](**arguments)
+
+    def make_optimizer(self, model: nn.Module) -> Optimizer:
+        return SGD(model.parameters(), lr=self.learning_rate, momentum=MOMENTUM)
 
 
-MLP = Workload(
-    name="mlp",
-    about="MLP 784-256-10, 60,000 rows, 64 per rank",
-    model={"type": "mlp", "in_features": 784, "hidden": [256], "out_features": 10},
-    rows=60_000,
-    shape=(784,),
-    classes=10,
-    batch_per_rank=64,
-    learning_rate=0.01,
-    warm_steps=100,
-    steps=1500,
+_ALL = (
+    Workload(
+        name="mlp",
+        about="MLP 784-256-10, 60,000 rows in memory, 64 per rank",
+        model={"type": "mlp", "in_features": 784, "hidden": [256], "out_features": 10},
+        data=Classes(60_000, (784,)),
+        batch_per_rank=64,
+        window=50,
+        warm_steps=100,
+        steps=1000,
+    ),
+    Workload(
+        name="linear",
+        about="linear 8-1, 60,000 rows in memory, 32 per rank: overhead alone",
+        model={"type": "mlp", "in_features": 8, "hidden": [], "out_features": 1},
+        data=Numbers(60_000, 8),
+        batch_per_rank=32,
+        window=50,
+        warm_steps=200,
+        steps=2000,
+    ),
+    Workload(
+        name="conv",
+        about="conv net of three stages, 4,000 images 32x32 in memory, 32 per rank",
+        model={"type": "convnet", "in_channels": 3, "channels": [16, 32, 64], "num_classes": 10},
+        data=Classes(4_000, (3, 32, 32)),
+        batch_per_rank=32,
+        window=10,
+        warm_steps=10,
+        steps=100,
+    ),
+    Workload(
+        name="char",
+        about="character transformer of two blocks, width 64, context 64, 16 per rank in 4 passes",
+        model={"type": "char_transformer", "vocab_size": 96, "context": 64, "width": 64, "depth": 2},
+        data=Characters(8_000, 64, 96),
+        batch_per_rank=16,
+        window=10,
+        warm_steps=10,
+        steps=100,
+        accumulation=4,
+    ),
+    Workload(
+        name="samples",
+        about="MLP 64-64-10, samples made by Python code one by one, 32 per rank, 2 workers per rank",
+        model={"type": "mlp", "in_features": 64, "hidden": [64], "out_features": 10},
+        data=PythonSamples(60_000, 64),
+        batch_per_rank=32,
+        window=50,
+        warm_steps=100,
+        steps=500,
+        workers=2,
+    ),
 )
-LINEAR = Workload(
-    name="linear",
-    about="linear 8-1, 32 per rank: overhead alone",
-    model={"type": "mlp", "in_features": 8, "hidden": [], "out_features": 1},
-    rows=60_000,
-    shape=(8,),
-    classes=None,
-    batch_per_rank=32,
-    learning_rate=0.01,
-    warm_steps=200,
-    steps=4000,
-)
-CONV = Workload(
-    name="conv",
-    about="conv net of three stages, 32x32 images, 32 per rank",
-    model={"type": "convnet", "in_channels": 3, "channels": [16, 32, 64], "num_classes": 10},
-    rows=4_000,
-    shape=(3, 32, 32),
-    classes=10,
-    batch_per_rank=32,
-    learning_rate=0.01,
-    warm_steps=10,
-    steps=200,
-)
 
-WORKLOADS = {workload.name: workload for workload in (MLP, LINEAR, CONV)}
-
-
-def make_rows(workload: Workload) -> TensorDataset:
-    """Inputs (N, *shape) and targets, classes (N,) or numbers (N, 1): noise, the same on every rank."""
-    generator = torch.Generator().manual_seed(0)
-    inputs = torch.randn(workload.rows, *workload.shape, generator=generator)
-    if workload.classes is None:
-        return TensorDataset(inputs, torch.randn(workload.rows, 1, generator=generator))
-    return TensorDataset(inputs, torch.randint(workload.classes, (workload.rows,), generator=generator))
-
-
-def scaled(workload: Workload, scale: float) -> Workload:
-    """The workload with fewer steps on the clock, or more."""
-    return replace(workload, steps=max(100, round(workload.steps * scale)))
+WORKLOADS = {workload.name: workload for workload in _ALL}
