@@ -101,6 +101,8 @@ def joined(
     )
     keys = {part.key for part in parts}
     pulse = Pulse(telling, world, position, keys, settings.timeout, log, lost)
+    watch.start()  # not before both are there, since each speaks of the other
+    pulse.start()
     try:
         # Nobody is waited for in the group's own rendezvous, where a signal would not be heard.
         await_ranks(store, "joining the group", world.rank, world.world_size, settings.prepare_timeout)

@@ -104,6 +104,9 @@ class Pulse:
         self._warned: set[int] = set()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._live, name="pulse", daemon=True)
+
+    def start(self) -> None:
+        """Begin to give signs and to look: from now on what was handed in may be called."""
         self._thread.start()
 
     def close(self) -> None:

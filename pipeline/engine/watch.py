@@ -78,6 +78,9 @@ class Watch:
         self._main_is_lost = main_is_lost
         self._farewell = farewell
         self._thread = threading.Thread(target=self._listen, name="watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to listen: from now on what was handed in may be called."""
         self._thread.start()
 
     def report(self, failure: Failure) -> bool:
