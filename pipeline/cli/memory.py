@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import count
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import RunError
 from pipeline.runs.layout import RunFolder
+from pipeline.runs.process import process_table
 
 if TYPE_CHECKING:
     from torch.distributed import Store  # type: ignore[attr-defined]
@@ -26,13 +26,14 @@ _met = count()
 class Agent:
     """The launcher's process on one host, and how often it has restarted its ranks after a failure."""
 
-    host: str
+    table: str
+    """What its number counts in (``runs.process``)."""
     pid: int
     restarts: int
 
     @classmethod
     def of_this_process(cls) -> Agent:
-        return cls(socket.gethostname(), os.getppid(), int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")))
+        return cls(process_table(), os.getppid(), int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")))
 
 
 class Memory:
@@ -71,7 +72,7 @@ class Memory:
             return False
         former = Agent(**json.loads(self._store.get(_STOPPED)))
         return any(
-            (agent.host, agent.pid) == (former.host, former.pid) and agent.restarts > former.restarts
+            (agent.table, agent.pid) == (former.table, former.pid) and agent.restarts > former.restarts
             for agent in agents
         )
 

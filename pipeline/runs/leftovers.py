@@ -6,14 +6,14 @@ So what a killed process left can be told from what a living one is writing.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
-import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.runs.process import Process, is_alive, this_process
+from pipeline.runs.process import is_alive, process_table, start_ticks
 
 _NAME = re.compile(r"\.(tmp|old|del)-(.+)-([0-9a-f]{8})-([0-9]+)-([0-9]+)", re.DOTALL)
 _SILENCE = 600.0  # seconds without a change after which a process of another host counts as gone
@@ -28,27 +28,29 @@ class Leftover:
     """``tmp``: being written; ``old``: moved away for a replacement; ``del``: being deleted."""
     name: str
     """What it was to become, or has been."""
-    owner: Process
-    """Its host is a short hash of the host's name."""
+    table: str
+    """What its maker's number counts in, as a short hash."""
+    pid: int
+    started: int | None
 
     @property
     def mine(self) -> bool:
         """Whether this very process made it."""
-        me = this_process()
-        return self.owner == Process(_short(me.host), me.pid, me.started)
+        me = os.getpid()
+        return (self.table, self.pid, self.started) == (_short(process_table()), me, start_ticks(me))
 
     @property
     def abandoned(self) -> bool:
         """Whether the process that made it is gone; of another host's, only the age is known."""
-        if self.owner.host == _short(socket.gethostname()):
-            return not is_alive(self.owner.pid, self.owner.started)
+        if self.table == _short(process_table()):
+            return not is_alive(self.pid, self.started)
         return time.time() - _last_change(self.path) > _SILENCE
 
 
 def hidden_name(kind: str, name: str) -> str:
     """What this process calls something that is on its way to or from ``name``."""
-    owner = this_process()
-    return f".{kind}-{name}-{_short(owner.host)}-{owner.pid}-{owner.started or 0}"
+    pid = os.getpid()
+    return f".{kind}-{name}-{_short(process_table())}-{pid}-{start_ticks(pid) or 0}"
 
 
 def find_leftovers(folder: Path) -> list[Leftover]:
@@ -57,7 +59,7 @@ def find_leftovers(folder: Path) -> list[Leftover]:
         return []
     matches = [(path, _NAME.fullmatch(path.name)) for path in sorted(folder.iterdir())]
     return [
-        Leftover(path, match[1], match[2], Process(match[3], int(match[4]), int(match[5]) or None))
+        Leftover(path, match[1], match[2], match[3], int(match[4]), int(match[5]) or None)
         for path, match in matches
         if match is not None
     ]
@@ -91,5 +93,5 @@ def _last_change(path: Path) -> float:
     return max(one.lstat().st_mtime for one in paths)
 
 
-def _short(host: str) -> str:
-    return hashlib.sha256(host.encode()).hexdigest()[:8]
+def _short(table: str) -> str:
+    return hashlib.sha256(table.encode()).hexdigest()[:8]

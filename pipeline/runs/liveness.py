@@ -11,32 +11,34 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pipeline.runs.layout import RunFolder
-from pipeline.runs.process import is_alive
+from pipeline.runs.process import Process
 
 if TYPE_CHECKING:
     from pipeline.runs.record import Record, Status
 
 SILENCE = 600.0
 """Seconds without a sign of life after which a run of another host counts as gone."""
+_SILENCE_OF_A_NAMESAKE = 180.0
+"""The same for a host of this one's name: it is likely this one before it was started anew."""
 
 
 def status_now(folder: RunFolder, record: Record) -> Status:
     """The recorded status, or ``interrupted`` where it says running and the process is gone.
 
-    On this host the process itself is looked for. Of another host's run only the age of its files
-    is known, so a run is ``beating``.
+    On this host the process itself is looked for. Of another host's run, or another container's, only
+    the age of its files is known, so a run is ``beating``.
     """
     if record.status != "running":
         return record.status
-    alive = is_running(folder, record.host, record.pid, record.process_started)
-    return "running" if alive else "interrupted"
+    return "running" if is_running(folder, record.process) else "interrupted"
 
 
-def is_running(folder: RunFolder, host: str, pid: int, process_started: int | None) -> bool:
+def is_running(folder: RunFolder, process: Process) -> bool:
     """Whether the process that was recorded as running a run still does."""
-    if host == socket.gethostname():
-        return is_alive(pid, process_started)
-    return time.time() - last_sign(folder) < SILENCE
+    if process.is_here:
+        return process.is_alive
+    same_name = process.host == socket.gethostname()
+    return time.time() - last_sign(folder) < (_SILENCE_OF_A_NAMESAKE if same_name else SILENCE)
 
 
 @contextmanager

@@ -11,18 +11,32 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Process:
-    """A process that can be told from a later one of the same number."""
+    """A process that can be told from a later one of the same number, and from one of a host of this name."""
 
     host: str
+    table: str | None
+    """What its number counts in (``process_table``); None: not known."""
     pid: int
     started: int | None
     """Clock ticks after the host's start, where the system tells."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its number means something here: the host's name may have changed, or be another's too."""
+        if self.table is None:
+            return self.host == socket.gethostname()
+        return self.table == process_table()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs, of a process that ``is_here``."""
+        return is_alive(self.pid, self.started)
 
 
 def this_process() -> Process:
     """The process that asks."""
     pid = os.getpid()
-    return Process(socket.gethostname(), pid, start_ticks(pid))
+    return Process(socket.gethostname(), process_table(), pid, start_ticks(pid))
 
 
 @cache

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 from pipeline.errors import RunError
 from pipeline.runs.files import reason, remedy, write_atomic
 from pipeline.runs.layout import RunFolder
+from pipeline.runs.process import Process
 
 Status = Literal["running", "completed", "stopped", "failed", "interrupted"]
 """``interrupted`` (the process is gone without a word) is derived by readers, and written into an
@@ -124,6 +125,8 @@ class Record:
     pid: int
     process_started: int | None
     """Clock ticks after the host's start; tells the process from a later one of the same number."""
+    process_table: str | None = None
+    """What process numbers count in; tells the host from another, or a container, of the same name."""
     status: Status = "running"
     reason: str = ""
     """Why it ended, in words: a signal, a hook's stop; empty for the length reached."""
@@ -145,6 +148,11 @@ class Record:
     parent: Parent | None = None
     attempts: tuple[Attempt, ...] = ()
     format: int = FORMAT
+
+    @property
+    def process(self) -> Process:
+        """Rank 0's of the last attempt."""
+        return Process(self.host, self.process_table, self.pid, self.process_started)
 
 
 _RECORD = TypeAdapter(Record)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.runs.layout import RunFolder
 from pipeline.runs.liveness import is_running, last_sign
+from pipeline.runs.process import Process
 
 if TYPE_CHECKING:
     from pipeline.runs.record import Record
@@ -40,6 +41,7 @@ class Summary:
     host: str
     pid: int
     process_started: int | None
+    process_table: str | None
     spent: float
     """Seconds of the attempts that have ended."""
     open_since: float | None
@@ -71,6 +73,7 @@ class Summary:
             host=record.host,
             pid=record.pid,
             process_started=record.process_started,
+            process_table=record.process_table,
             spent=sum(max(0.0, (one.ended - one.started).total_seconds()) for one in ended if one.ended),
             open_since=last.started.timestamp() if last and last.ended is None else None,
         )
@@ -81,9 +84,8 @@ class Summary:
 
     def status_now(self, folder: RunFolder) -> str:
         """The recorded status, or ``interrupted`` where it says running and the process is gone."""
-        if self.status != "running" or is_running(folder, self.host, self.pid, self.process_started):
-            return self.status
-        return "interrupted"
+        process = Process(self.host, self.process_table, self.pid, self.process_started)
+        return "interrupted" if self.status == "running" and not is_running(folder, process) else self.status
 
     def seconds(self, folder: RunFolder, status: str) -> float:
         """Time spent in all attempts; one in progress counts to now, an interrupted one to its last sign."""

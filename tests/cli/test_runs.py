@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import shutil
-import socket
 import subprocess
 import sys
 
@@ -191,7 +190,7 @@ def test_watching_shows_what_changes_until_no_run_is_left(runs, names):
     here = this_process()
     edit_record(
         runs / names[0],
-        status="running", ended=None, pid=here.pid, process_started=here.started, host=socket.gethostname(),
+        status="running", ended=None, pid=here.pid, process_started=here.started, process_table=here.table,
     )  # fmt: skip
     words = [sys.executable, "-m", "pipeline", "runs", "--watch", "--runs-dir", str(runs)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as watching:

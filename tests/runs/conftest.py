@@ -33,6 +33,7 @@ def make_record() -> Callable[..., Record]:
             "host": me.host,
             "pid": me.pid,
             "process_started": me.started,
+            "process_table": me.table,
         }
         return Record(**(values | fields))
 

@@ -114,7 +114,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path, make_
             create(tmp_path, make_record(), config_toml="")
     assert os.waitpid(pid, 0)[1] == signal.SIGKILL
     (left,) = find_leftovers(tmp_path)
-    assert left.path.is_dir() and left.owner.pid == pid
+    assert left.path.is_dir() and left.pid == pid
     living = tmp_path / hidden_name("tmp", "another")
     living.mkdir()
     folder = create(tmp_path, make_record(), config_toml="")

@@ -74,7 +74,7 @@ def test_running_is_doubted_where_the_process_is_gone(tmp_path: Path, make_recor
 
 
 def test_another_hosts_run_lives_while_it_gives_signs(tmp_path: Path, make_record: MakeRecord) -> None:
-    folder, far = RunFolder(tmp_path), make_record(host="elsewhere", pid=1)
+    folder, far = RunFolder(tmp_path), make_record(host="elsewhere", process_table="elsewhere", pid=1)
     write(folder, far)
     assert status_now(folder, far) == "running"
     old = time.time() - SILENCE - 60
@@ -88,6 +88,56 @@ def test_another_hosts_run_lives_while_it_gives_signs(tmp_path: Path, make_recor
         while status_now(folder, far) != "running":
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+
+def silent_for(folder: RunFolder, seconds: float) -> None:
+    then = time.time() - seconds
+    os.utime(folder.record, (then, then))
+
+
+def test_a_host_is_told_by_its_processes_and_not_by_its_name(tmp_path: Path, make_record: MakeRecord) -> None:
+    """This host under another name, another of this one's name, and this one before it was started anew."""
+    folder = RunFolder(tmp_path)
+    renamed, namesake = make_record(host="former-name"), make_record(process_table="elsewhere", pid=2**22)
+    write(folder, renamed)
+    silent_for(folder, 2 * SILENCE)
+    assert status_now(folder, renamed) == "running", "its process is here"
+    assert status_now(folder, replace(renamed, process_started=1)) == "interrupted"
+    assert status_now(folder, namesake) == "interrupted"
+    silent_for(folder, SILENCE / 10 + 30)
+    assert status_now(folder, namesake) == "running", "its number says nothing here, and it has beaten"
+    silent_for(folder, SILENCE / 2)
+    assert status_now(folder, namesake) == "interrupted"
+    assert status_now(folder, replace(namesake, host="far")) == "running", "its clock may be another"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make a process namespace")
+def test_a_container_of_the_same_name_does_not_take_a_living_run_for_gone(
+    tmp_path: Path, make_record: MakeRecord
+) -> None:
+    folder = RunFolder(tmp_path)
+    write(folder, make_record())
+    ask = """if True:
+        import sys
+        from pathlib import Path
+        from pipeline.runs.layout import RunFolder
+        from pipeline.runs.liveness import status_now
+        from pipeline.runs.record import read
+        folder = RunFolder(Path(sys.argv[1]))
+        print(status_now(folder, read(folder)))
+    """
+    contained = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", ask, str(tmp_path)]
+    said = subprocess.run(contained, check=True, capture_output=True, text=True).stdout
+    assert said.strip() == "running"
+
+
+def test_records_of_earlier_versions_are_told_by_the_hosts_name(
+    tmp_path: Path, make_record: MakeRecord
+) -> None:
+    folder, former = RunFolder(tmp_path), make_record(process_table=None)
+    write(folder, former)
+    assert status_now(folder, former) == "running"
+    assert status_now(folder, replace(former, process_started=1)) == "interrupted"
 
 
 def test_duration_adds_the_attempts_and_ends_an_interrupted_one_at_its_last_sign(
