@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from benchmarks.compare import Case, compare
-from benchmarks.measured import Measured, here_and_now, read_all
+from benchmarks.measured import Measured, add, here_and_now, read_all
 from benchmarks.order import measure_orders
 from benchmarks.order_page import order_page
 from benchmarks.report import page
@@ -39,9 +39,15 @@ def main(context: click.Context) -> None:
 @click.option("--ranks", type=click.Choice(["1", "2"]), multiple=True, default=["1", "2"])
 @_SIDE
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True)
+@click.option("--more", is_flag=True, help="Add the rounds to those that are kept of the same commit.")
 @click.option("--look", is_flag=True, help="Print the ratios alone, and keep nothing.")
 def speed(
-    names: tuple[str, ...], ranks: tuple[str, ...], sides: tuple[str, ...], rounds: int, look: bool
+    names: tuple[str, ...],
+    ranks: tuple[str, ...],
+    sides: tuple[str, ...],
+    rounds: int,
+    more: bool,
+    look: bool,
 ) -> None:
     """Steps per second of every side, in turns: a file a case, and results.md from all of them."""
     for case in CASES:
@@ -50,8 +56,11 @@ def speed(
             for side in comparison.speeds:
                 ratios = " ".join(f"{ratio:.3f}" for ratio in comparison.ratios(side))
                 print(f"{case} {side}: {comparison.speed(side):.1f} steps/s, {ratios}", file=sys.stderr)
-            if not look:
-                Measured(comparison, here_and_now()).write()
+            measured = Measured(comparison, here_and_now())
+            if more:
+                add(measured)
+            elif not look:
+                measured.write()
     if not look:
         _write_page()
 

@@ -43,6 +43,12 @@ class Comparison:
     missing: dict[str, str]
     """The other sides, with the reason."""
 
+    def joined(self, later: Comparison) -> Comparison:
+        """With further rounds; a side that has failed in some is missing."""
+        speeds = {name: of + later.speeds[name] for name, of in self.speeds.items() if name in later.speeds}
+        missing = {name: why for name, why in (self.missing | later.missing).items() if name not in speeds}
+        return Comparison(self.case, speeds, missing)
+
     def ratios(self, side: str, to: str = BEST) -> list[float]:
         """Side over another in steps per second, per round: what slows the machine for a round slows both."""
         pairs = zip(self.speeds[side], self.speeds[to], strict=True)

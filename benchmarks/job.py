@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
@@ -30,6 +31,8 @@ class Job:
     """Shuffled, for its speed; or else in the dataset's order, for the parameters that it ends with."""
     folder: str
     """Empty, for this job alone."""
+    began: float = field(default_factory=time.time)
+    """Unix time at which its processes are started."""
 
     @property
     def workload(self) -> Workload:

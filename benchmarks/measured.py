@@ -54,6 +54,15 @@ class Measured:
         )
 
 
+def add(measured: Measured, folder: Path = FOLDER) -> None:
+    """Write a measurement; joined to the one that is kept where that is of the same commit and versions."""
+    for before in read_all([measured.comparison.case], folder):
+        then, now = before.circumstances, measured.circumstances
+        if (then.commit, then.versions, then.machine) == (now.commit, now.versions, now.machine):
+            measured = Measured(before.comparison.joined(measured.comparison), now)
+    measured.write(folder)
+
+
 def read_all(cases: Sequence[Case], folder: Path = FOLDER) -> list[Measured]:
     """Those of the cases that have been measured."""
     paths = [folder / f"{case}.json" for case in cases]

@@ -27,6 +27,8 @@ class Speed:
     """Steps per second from the first reading to the last: with starts of epochs and disturbances."""
     cpu_microseconds: float
     """Processor time of a step, of all threads: what remains to compare on a machine that others use too."""
+    first_step: float
+    """Seconds from the start of the first process to the end of the first optimizer step."""
 
     @classmethod
     def read(cls, path: Path) -> Speed:
@@ -41,6 +43,7 @@ class Meter:
 
     def __init__(self, optimizer: Optimizer, job: Job) -> None:
         self._job = job
+        self._first_step = 0.0
         self._optimizer = optimizer
         self._steps = 0
         self._wall: list[float] = []
@@ -48,6 +51,8 @@ class Meter:
         optimizer.register_step_post_hook(self._tick)
 
     def _tick(self, *_: Any) -> None:
+        if self._steps == 0:
+            self._first_step = time.time() - self._job.began
         self._steps += 1
         if self._steps >= self._job.workload.warm_steps and self._steps % self._job.workload.window == 0:
             self._wall.append(time.perf_counter())
@@ -69,6 +74,7 @@ class Meter:
             steps_per_second=window / _undisturbed(self._wall),
             overall=window * (len(self._wall) - 1) / (self._wall[-1] - self._wall[0]),
             cpu_microseconds=1e6 * _undisturbed(self._cpu) / window,
+            first_step=self._first_step,
         )
 
 

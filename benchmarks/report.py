@@ -18,7 +18,8 @@ every side trains the same job once, each in fresh processes; all have one threa
 started by torchrun. Start-up is not on the clock. A speed is that of the fastest tenth of the windows between
 two readings of the clock, the median over the rounds; *whole* is that from the first reading to the last.
 A ratio is the median over the rounds of a side's speed by another's, in brackets the lowest and the
-highest. CPU is the processor time of a step on rank 0, waiting for other ranks included.
+highest. CPU is the processor time of a step on rank 0, waiting for other ranks included. *First step* is the
+time from the start of the first process, torchrun's where there are two ranks, to the end of the first step.
 """
 COLUMNS = (
     "side",
@@ -27,6 +28,7 @@ COLUMNS = (
     "by the tutorial loop's",
     "whole, steps/s",
     "CPU, us/step",
+    "first step, s",
 )
 
 
@@ -66,6 +68,7 @@ def _row(comparison: Comparison, side: str) -> list[str]:
         _ratio(comparison, side, TUTORIAL),
         f"{median(speed.overall for speed in speeds):.1f}",
         f"{median(speed.cpu_microseconds for speed in speeds):.0f}",
+        f"{median(speed.first_step for speed in speeds):.1f}",
     ]
 
 

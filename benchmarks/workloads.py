@@ -66,7 +66,7 @@ _ALL = (
         batch_per_rank=64,
         window=50,
         warm_steps=100,
-        steps=1000,
+        steps=500,
     ),
     Workload(
         name="linear",
@@ -76,7 +76,7 @@ _ALL = (
         batch_per_rank=32,
         window=50,
         warm_steps=200,
-        steps=2000,
+        steps=1500,
     ),
     Workload(
         name="conv",
@@ -86,7 +86,7 @@ _ALL = (
         batch_per_rank=32,
         window=10,
         warm_steps=10,
-        steps=100,
+        steps=60,
     ),
     Workload(
         name="char",
@@ -107,7 +107,7 @@ _ALL = (
         batch_per_rank=32,
         window=50,
         warm_steps=100,
-        steps=500,
+        steps=400,
         workers=2,
     ),
 )
