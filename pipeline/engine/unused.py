@@ -32,17 +32,30 @@ class Unused:
         )
         inner = module.module if isinstance(module, DistributedDataParallel) else module
         self._parameters: list[Tensor] = [p for p in inner.parameters() if p.requires_grad] if watched else []
+        self._earlier: list[tuple[Tensor, int]] = []
+        """The gradients that earlier microbatches have left, and how often each was written."""
         self._names = [_own_name(name) for name, p in inner.named_parameters() if p.requires_grad]
+
+    def before_last(self) -> None:
+        """Remember what earlier microbatches have left: the last one is to add to all of it."""
+        gradients = [parameter.grad for parameter in self._parameters]
+        # Where one is missing now, the last backward makes it or ``found`` misses it.
+        self._earlier = [(one, one._version) for one in gradients if one is not None]
 
     def found(self) -> ComponentError | None:
         """Look at the gradients after a backward pass; once a step, and without a look at their values.
 
         Returns:
-            An error naming the parameters without one; None: all have theirs.
+            An error naming the parameters without one, or without one from the last microbatch; None: all
+            have theirs.
         """
         for parameter in self._parameters:
             if parameter.grad is None:
                 return self._error([at for at, one in enumerate(self._parameters) if one.grad is None])
+        earlier, self._earlier = self._earlier, []
+        stale = {id(gradient) for gradient, version in earlier if gradient._version == version}
+        if stale and any(id(parameter.grad) in stale for parameter in self._parameters):
+            return self._error([at for at, one in enumerate(self._parameters) if id(one.grad) in stale])
         return None
 
     def explained(self, error: RuntimeError) -> ComponentError | None:

@@ -82,6 +82,8 @@ class Updater:
         for size in share.sizes[:-1]:
             with self._no_sync():
                 self._backward(self._forward(share, size, weights), scale)
+        if len(share.sizes) > 1:
+            self._unused.before_last()
         # The last pass reduces; a rank without samples takes part with a zero.
         loss = self._forward(share, share.sizes[-1], weights) if share.sizes else self._forward_nothing(share)
         total = pending = None

@@ -155,10 +155,17 @@ UNUSED = ["spare.weight, spare.bias", "model.freeze", "distributed.find_unused_p
 PARTLY = {"type": "partly_used"}
 
 
-@pytest.mark.parametrize("first", [1, 3])
-def test_parameters_that_one_rank_leaves_out(command, tmp_path, first):
+@pytest.mark.parametrize(
+    ("first", "changes"),
+    [
+        pytest.param(1, {}, id="in the first step"),
+        pytest.param(3, {}, id="in the third step"),
+        pytest.param(2, {"train__max_microbatch_size": 2}, id="in the last microbatch"),
+    ],
+)
+def test_parameters_that_one_rank_leaves_out(command, tmp_path, first, changes):
     """HNG-03: the other rank does not hang for it, and what the error names is a way out."""
-    config_of(tmp_path, model={"type": "skipping", "first": first})
+    config_of(tmp_path, model={"type": "skipping", "first": first}, **changes)
     text, failure = fails(command, tmp_path, 2)
     assert (failure["rank"], failure["component"]) == (1, "model") and "Traceback" not in text
     for fragment in UNUSED:

@@ -73,7 +73,7 @@ class PartlyUsed(nn.Module):
 
 @register("model", "skipping")
 class Skipping(nn.Module):
-    """Has a layer that rank 1 leaves out in every other step, from its first or third one on."""
+    """Has a layer that rank 1 leaves out in every other pass, from its ``first`` one on."""
 
     def __init__(self, first: int = 1) -> None:
         super().__init__()
@@ -84,7 +84,9 @@ class Skipping(nn.Module):
 
     def forward(self, inputs):
         self.passes += self.training
-        skips = os.environ["RANK"] == "1" and self.passes >= self.first and self.passes % 2
+        skips = (
+            os.environ["RANK"] == "1" and self.passes >= self.first and (self.passes - self.first) % 2 == 0
+        )
         return self.used(inputs) if skips else self.used(inputs) + self.spare(inputs)
 
 
