@@ -40,7 +40,7 @@ def equal_buffers(module: nn.Module, group: Group, rule: Literal["rank0", "mean"
 
 
 def share_buffers(module: nn.Module, group: Group) -> None:
-    """Start every rank with rank 0's buffers, which DDP does only for parameters."""
+    """Start every rank with rank 0's buffers, which older versions' DDP does only for parameters."""
     buffers = list(module.buffers())
     if buffers and group.world_size > 1:
         load_buffers(buffers, _common(buffers, group, "rank0"))

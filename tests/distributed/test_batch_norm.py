@@ -13,6 +13,7 @@ from pipeline.errors import RunError
 from runs_of import PARTS, only_run, rows_of, weights_of, write_config
 
 MORE_PARTS = [str(PARTS), str(PARTS.with_name("statistics_parts.py"))]
+OLDER_DDP = str(PARTS.with_name("older_ddp.py"))
 
 
 def config_of(folder, **changes):
@@ -29,10 +30,10 @@ def config_of(folder, **changes):
     return write_config(folder, **defaults | changes)
 
 
-@pytest.mark.parametrize("rule", ["rank0", "mean"])
-def test_the_logged_score_is_that_of_the_saved_model(command, tmp_path, rule):
+@pytest.mark.parametrize(("rule", "ddp"), [("rank0", []), ("mean", [OLDER_DDP])])
+def test_the_logged_score_is_that_of_the_saved_model(command, tmp_path, rule, ddp):
     """ACC-06: ranks whose data have means 0 and 10, and whose statistics are drawn apart when built."""
-    config = config_of(tmp_path, distributed__buffers=rule)
+    config = config_of(tmp_path, components=[*MORE_PARTS, *ddp], distributed__buffers=rule)
     job = command(2, ["run", config, "--runs-dir", tmp_path / "runs"])
     assert job.wait() == [0, 0], job.report()
     folder = only_run(tmp_path / "runs")
