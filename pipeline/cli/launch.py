@@ -6,6 +6,8 @@ import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from uuid import uuid4
 
@@ -27,8 +29,16 @@ def launch(
         patience: how long the processes may take to stop, before they are killed.
 
     Returns:
-        The exit status of the process that failed first; 0 if none; 75 after a signal.
+        The exit status of the process that failed first; 0 if none; 75 after a signal, or 1 if a process
+        failed all the same.
     """
+    with TemporaryDirectory(prefix="pipeline-") as logs:
+        return _launch(nproc, arguments, stop_signals, patience, Path(logs))
+
+
+def _launch(
+    nproc: int, arguments: Sequence[str], stop_signals: Iterable[str], patience: timedelta, logs: Path
+) -> int:
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import elastic_launch
@@ -36,7 +46,7 @@ def launch(
 
     rendezvous = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "--rdzv-id", uuid4().hex]
     workers = ["--nproc-per-node", str(nproc), "-m", "pipeline", *arguments]
-    options = parse_args([*rendezvous, *workers])  # type: ignore[no-untyped-call]
+    options = parse_args([*rendezvous, "--log-dir", str(logs), *workers])  # type: ignore[no-untyped-call]
     launch_config, command, command_arguments = config_from_args(options)
     if hasattr(launch_config, "shutdown_timeout"):  # older ones always wait 30 s
         launch_config.shutdown_timeout = int(patience.total_seconds())
@@ -46,8 +56,8 @@ def launch(
     except ChildFailedError as error:
         _, failure = error.get_first_failure()
         return failure.exitcode if failure.exitcode > 0 else FAILED
-    except SignalException:  # passed on to the processes, which have written their checkpoint
-        return STOPPED
+    except SignalException:  # passed on to the processes, which have written their checkpoint, or an error
+        return FAILED if any(logs.rglob("error.json")) else STOPPED
     return 0
 
 

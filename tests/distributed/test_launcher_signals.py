@@ -125,6 +125,17 @@ def test_the_own_launcher_leaves_with_75(nproc, command, tmp_path, count, whole)
         goes_on(command, line, only_run(folder / "runs"), whole)
 
 
+@pytest.mark.soak
+def test_the_own_launcher_tells_a_failure_after_a_signal(nproc, tmp_path):
+    """LCH-02: the run was to stop, but a rank has failed at that: this is no run that stopped well."""
+    line = ["run", config_of(tmp_path), "--runs-dir", tmp_path / "runs", "--set", "hooks.late_thrower={}"]
+    job = nproc(line, tmp_path / "launcher")
+    until("first step done", job)
+    job.kill(signal.SIGTERM)
+    assert job.wait() == 1, job.output()
+    assert record_of(only_run(tmp_path / "runs"))["failure"]["message"] == "broken at the end"
+
+
 def test_the_own_launcher_waits_for_the_checkpoint_as_long_as_ranks_for_each_other(monkeypatch):
     """torchrun's 30 s would be too short for a large one."""
     from torch.distributed.launcher import api

@@ -108,10 +108,17 @@ def test_a_worker_has_one_thread(command, tmp_path):
 
 @pytest.mark.soak
 def test_spawned_workers_give_what_forked_ones_give(command, tmp_path):
-    """LCH-04: parts of a local file are found again in a process that starts from nothing."""
+    """LCH-04: a dataset of a local file that looks a transform up by its name, and a collate by name."""
+    names = {"type": "looks_up", "transform": "by_two", "collate": "in_double"}
     rows = []
     for method in ("fork", "spawn"):
-        config = write_config(tmp_path, train__epochs=1, loader={"workers": 1, "start_method": method})
+        config = write_config(
+            tmp_path,
+            components=WITH_WORKERS,
+            dataset={"train": {**names, "length": 40}, "eval": {**names, "length": 23}},
+            train__epochs=1,
+            loader={"workers": 1, "start_method": method},
+        )
         job = command(2, ["run", config, "--runs-dir", tmp_path / method])
         assert job.wait() == [0, 0], job.report()
         rows.append(rows_of(only_run(tmp_path / method)))

@@ -18,6 +18,7 @@ from runs_of import only_run, record_of, rows_of, write_config
 QUICKLY = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=5"
 
 
+@pytest.mark.soak
 def test_a_rank_killed_at_random_steps(torchrun, command, tmp_path, count):
     """LCH-03: all go on from one checkpoint, or the beginning; each step once, as if nothing had been."""
     chance = random.Random(7)
@@ -40,6 +41,20 @@ def test_a_rank_killed_at_random_steps(torchrun, command, tmp_path, count):
         assert "from its beginning" in job.output()  # the first is killed before there is a checkpoint
         for killed, after in zip(steps, attempts[1:], strict=True):
             assert killed - 3 <= after["first_step"] <= killed + 1
+
+
+def test_a_rank_that_kills_itself_once(torchrun, tmp_path):
+    """LCH-03: two restarts allowed, rank 1 kills itself at step 4, and a checkpoint every 2 steps."""
+    config = write_config(tmp_path, hooks={"once_killed": {"step": 4}, "checkpoint": {"every": "2 steps"}})
+    line = ["run", config, "--runs-dir", tmp_path / "runs"]
+    job = torchrun(2, line, options=["--max-restarts", "2"])
+    assert job.wait() == 0, job.output()
+    run = only_run(tmp_path / "runs")
+    assert [row["step"] for row in rows_of(run) if "train/loss" in row] == list(range(1, 16))
+    first, second = record_of(run)["attempts"]
+    assert (first["status"], second["status"]) == ("failed", "completed")
+    begun = second["first_step"] - 1  # that of step 4 may have been complete or not
+    assert begun in (2, 4) and job.output().count(f"from step-{begun:06d}") == 1, job.output()
 
 
 @pytest.fixture

@@ -11,6 +11,15 @@ if os.environ.get("RANK") in ("2", "3"):
     time.sleep(2)
 
 
+@register("hook", "config_saver")
+class ConfigSaver(Hook):
+    """Keeps a copy of the config, and fails where there is one."""
+
+    def on_run_start(self, run):
+        with (run.folder / "kept.toml").open("x") as file:
+            file.write((run.folder / "config.toml").read_text())
+
+
 @register("hook", "tracker")
 class Tracker(Hook):
     """Opens its tracker at the start, on rank 0."""

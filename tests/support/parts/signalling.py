@@ -72,6 +72,14 @@ class SignallingPoints(Points):
         return super().__getitem__(index)
 
 
+@register("hook", "late_thrower")
+class LateThrower(Hook):
+    """Fails when the run is over."""
+
+    def on_run_end(self, run):
+        raise ValueError("broken at the end")
+
+
 @register("hook", "signalling")
 class Signalling(Hook):
     """At the moments "step" (after step 4), "snapshot" (of step 3) and "write" (of its checkpoint)."""

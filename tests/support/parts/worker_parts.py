@@ -29,6 +29,36 @@ class Unpicklable:
         raise ValueError("this is not for pickling")
 
 
+def _by_two(inputs):
+    return 2 * inputs
+
+
+def _in_double(samples):
+    inputs, labels = default_collate(samples)
+    return inputs.double().float(), labels
+
+
+TRANSFORMS = {"by_two": _by_two}
+COLLATES = {"in_double": _in_double}
+
+
+@register("dataset", "looks_up")
+class LooksUp:
+    """Points, transformed and collated by what its names stand for in this file."""
+
+    def __init__(self, length: int, transform: str, collate: str) -> None:
+        self.inputs = torch.randn(length, 8, generator=torch.Generator().manual_seed(length))
+        self.transform = transform
+        self.collate_fn = COLLATES[collate]
+
+    def __len__(self):
+        return len(self.inputs)
+
+    def __getitem__(self, index):
+        assert get_worker_info() is not None
+        return TRANSFORMS[self.transform](self.inputs[index]), index % 3
+
+
 @register("dataset", "in_worker")
 class InWorker:
     """Points of which one, or the batch with it, is at fault in a worker; notes the workers' pids."""
