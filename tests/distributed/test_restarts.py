@@ -95,7 +95,7 @@ def test_a_node_leaves_and_comes_back(node, command, tmp_path):
 
     def goes_on(attempt, world_size):
         """Whether this attempt, or one after it, has saved a checkpoint of its own, with so many ranks."""
-        for file in (tmp_path / "runs").glob("*/run.json"):
+        for file in (tmp_path / "runs").glob("[!.]*/run.json"):  # not one that is still being made
             attempts = record_of(file.parent)["attempts"]
             names = [path.name for path in file.parent.glob("checkpoints/step-*")]
             saved = max(names, default="") > f"step-{attempts[-1]['first_step'] + 5:06d}"
