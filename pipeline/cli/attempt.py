@@ -83,9 +83,10 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
     folder = RunFolder(Path(decision.folder))
     if decision.finished:
         return Ended(folder, leads=world.is_main, store=store)
+    position = Position()
     with (
         _early_stop_recorded(folder, world, signals),
-        rank_log(folder.log(world.rank), rank=world.rank, say=say) as log,
+        rank_log(folder.log(world.rank), rank=world.rank, position=position, say=say) as log,
         torch_switches(threads=threads, deterministic=plan.train.deterministic),
     ):
         if world.is_main and meeting.memory is not None:
@@ -97,6 +98,7 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
             decision,
             folder,
             meeting=meeting,
+            position=position,
             signals=signals,
             hidden=loaded.config.hidden,
             log=log,
@@ -110,13 +112,13 @@ def _run(
     folder: RunFolder,
     *,
     meeting: Meeting,
+    position: Position,
     signals: Signals,
     hidden: Mapping[str, str],
     log: Say,
 ) -> Result:
     """Join the other ranks, train, and record the end, whatever it is."""
     world, store = meeting.world, meeting.store
-    position = Position()
     background = Background()
     blame = partial(blamed, experiment.parts(), world, position, signals=signals, hidden=hidden)
     at = partial(joined, position=position, parts=experiment.parts(), log=log)

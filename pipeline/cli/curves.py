@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,9 +32,14 @@ def curves_of(logs: Sequence[Iterable[Mapping[str, Any]]]) -> dict[str, Curve]:
     for number, rows in enumerate(logs):
         for row in rows:
             for name, value in row.items():
-                if name not in _COUNTERS and isinstance(value, int | float) and math.isfinite(value):
+                if name not in _COUNTERS and isinstance(value, int | float) and _is_finite(value):
                     points.setdefault(name, [{} for _ in logs])[number][row["step"]] = value
     return {name: _curve(by_run) for name, by_run in points.items()}
+
+
+def _is_finite(value: float) -> bool:
+    """Also of whole numbers too large for a float, which JSON may hold."""
+    return abs(value) <= sys.float_info.max
 
 
 def _curve(by_run: list[dict[int, float]]) -> Curve:

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pipeline.engine.position import Position
 from pipeline.errors import PipelineError
 
 
 @contextmanager
-def rank_log(path: Path, *, rank: int, say: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
-    """Give a function that writes a line: to the file, and on rank 0 to ``say`` too.
+def rank_log(
+    path: Path, *, rank: int, position: Position, say: Callable[[str], None]
+) -> Iterator[Callable[[str], None]]:
+    """Give a function that writes a line: to the file with time, rank and step, on rank 0 to ``say`` too.
 
     An error that passes through is written to the file. On a host that does not have the run folder
     there is no file.
@@ -21,19 +24,19 @@ def rank_log(path: Path, *, rank: int, say: Callable[[str], None]) -> Iterator[C
     if path.parent.parent.is_dir():
         path.parent.mkdir(exist_ok=True)
         handler = logging.FileHandler(path, encoding="utf-8")
-        handler.setFormatter(logging.Formatter(f"%(asctime)s rank {rank}: %(message)s"))
+        handler.setFormatter(logging.Formatter(f"%(asctime)s rank {rank} %(message)s"))
     logger = logging.Logger(f"pipeline.rank{rank}")  # its own: the root logger is the user's
     logger.addHandler(handler)
 
     def write(line: str) -> None:
-        logger.info(line)
+        logger.info("step %d: %s", position.step, line)
         if rank == 0:
             say(line)
 
     try:
         yield write
     except PipelineError as error:
-        logger.error(str(error))
+        logger.error("step %d: %s", position.step, error)
         raise
     finally:
         handler.close()

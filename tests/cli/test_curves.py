@@ -22,7 +22,7 @@ def test_short_logs_are_kept_point_by_point():
 
 
 def test_what_is_not_finite_is_a_gap():
-    curve = curves_of([rows({1: math.nan, 2: math.inf, 3: 1.0})])["train/loss"]
+    curve = curves_of([rows({1: math.nan, 2: math.inf, 3: 1.0, 4: 10**400})])["train/loss"]
     assert (curve.steps, curve.values) == ([3], [[1.0]])
 
 
