@@ -12,6 +12,7 @@ from pipeline.config.config import Config
 from pipeline.config.plan import ComponentPlan, Plan
 from pipeline.engine.dealing import share_size
 from pipeline.errors import ConfigError
+from pipeline.registry.nested import nested_plans
 from pipeline.registry.provenance import Provenance
 
 if TYPE_CHECKING:
@@ -197,9 +198,9 @@ def _dropouts(part: ComponentPlan, prefix: str = "") -> Iterator[tuple[str, floa
     """The arguments that are called dropout and are not 0, of a component and those nested in it."""
     key = prefix or part.key
     for name, value in part.arguments.items():
-        if isinstance(value, ComponentPlan):
-            yield from _dropouts(value, f"{key}.{name}")
-        elif "dropout" in name and isinstance(value, int | float) and value > 0:
+        for inner in nested_plans(value):
+            yield from _dropouts(inner, f"{key}.{inner.key}")
+        if "dropout" in name and isinstance(value, int | float) and value > 0:
             yield f"{key}.{name}", value
 
 

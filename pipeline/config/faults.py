@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,7 @@ def as_faults(
     error: ValidationError,
     table: Mapping[str, Any],
     *,
-    names: Sequence[str] = (),
+    keys_at: Callable[[KeyPath], Sequence[str]] = lambda path: (),
     notes: Mapping[str, str] | None = None,
     secrets: Collection[str] = (),
 ) -> list[Fault]:
@@ -67,7 +67,7 @@ def as_faults(
 
     Args:
         table: what was validated.
-        names: the keys that the table has.
+        keys_at: the keys of the table at a path, where they are known.
         notes: for each argument its type as its author wrote it, to stand behind what is expected.
         secrets: arguments whose values are not repeated.
     """
@@ -77,8 +77,9 @@ def as_faults(
         path, rest = _existing(details["loc"], table)
         missing = rest[0] if details["type"] == "missing" and len(rest) == 1 else 0
         if details["type"] == "extra_forbidden":
-            near = nearest(path[-1], names) if len(path) == 1 else ""
-            expected = "" if near or len(path) > 1 or not names else listed(names)
+            names = keys_at(path[:-1])
+            near = nearest(path[-1], names)
+            expected = "" if near or not names else listed(names)
             faults[path] = Fault(path, "unknown key", expected, near, is_unknown_key=len(path) == 1)
         elif isinstance(missing, str):
             faults[*path, missing] = Fault((*path, missing), "is missing", "a value; there is no default")

@@ -30,7 +30,9 @@ def check_settings(section: str, table: Mapping[str, Any]) -> CheckedTable:
     try:
         checked = model.model_validate(dict(table))
     except ValidationError as error:
-        return CheckedTable({}, {}, faults=tuple(as_faults(error, table, names=tuple(model.model_fields))))
+        names = tuple(model.model_fields)
+        faults = as_faults(error, table, keys_at=lambda path: () if path else names)
+        return CheckedTable({}, {}, faults=tuple(faults))
     arguments = {name: getattr(checked, name) for name in model.model_fields}
     plain = {name: _toml(value) for name, value in arguments.items() if value is not None}
     return CheckedTable(arguments, plain)

@@ -38,6 +38,7 @@ from pydantic import (
 from pipeline.api.duration import parse_duration
 from pipeline.api.kinds import Kind
 from pipeline.config.wording import show
+from pipeline.registry.holders import as_written, with_tables
 from pipeline.registry.traits import nested_kind, nested_kinds
 
 _LISTS = (
@@ -176,8 +177,17 @@ def _class(base: type, arguments: tuple[Any, ...]) -> Any | Unsettable:
 def _object(base: type, arguments: tuple[Any, ...]) -> Any | Unsettable:
     if is_dataclass(base) and not hasattr(base, "__get_pydantic_core_schema__"):
         return _record(base)
+    if issubclass(base, BaseModel) and nested_kinds(base):
+        return _holder(base)
     whole = base[arguments] if arguments else base  # type: ignore[index]
     return whole if _fits_pydantic(whole) else Unsettable(f"an object of the type {base.__name__}")
+
+
+def _holder(model: type[BaseModel]) -> Any | Unsettable:
+    try:
+        return Annotated[with_tables(model, settable), AfterValidator(as_written(model))]
+    except RecursionError:
+        return Unsettable("a table that contains itself")
 
 
 def _container(base: type, arguments: tuple[Any, ...]) -> Any | Unsettable:

@@ -143,7 +143,8 @@ class Finished:
                 expected = "" if near else listed(known) or "no key"
                 self.faults.append(Fault((*path, key), "unknown key", expected, near))
 
-    def _component(self, path: KeyPath, value: NestedTable) -> tuple[Any, Any]:
+    def component(self, path: KeyPath, value: NestedTable) -> tuple[Any, Any]:
+        """The plan of a component that stands inside this one."""
         table = {key: item for key, item in value.table.items() if key != "type"}
         type_name = value.table["type"]
         checked = self.nested(value.kind, type_name, table, self.folders.get(str(path[0])))
@@ -171,7 +172,7 @@ _FORMS: tuple[tuple[Any, Callable[[Finished, KeyPath, Any], tuple[Any, Any]]], .
     (Enum, Finished._member),
     (SECRETS, Finished._secret),
     (Path, Finished._path),
-    (NestedTable, Finished._component),
+    (NestedTable, Finished.component),
     (Record, Finished._record),
     (BaseModel, Finished._model),
     ((list, tuple), Finished._items),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,18 +109,19 @@ class Registry:
             ComponentError: if the component cannot be found, loaded or used from a config.
         """
         from pipeline.registry.contracts import check_product
+        from pipeline.registry.nested import built, nested_plans
 
         found = self._loaded_for(plan)
         nested = {
             id(inner): self.bind(replace(inner, key=f"{plan.key}.{inner.key}"))
-            for inner in _nested_plans(plan.arguments)
+            for inner in nested_plans(plan.arguments)
         }
         engine_names = found.schema.signature.by_name
         origin = f"{plan.key}: {plan.kind} {plan.type!r}, {found.claim.origin},"
 
         def factory(*positional: Any, **by_name: Any) -> Any:
             passed = {name: value for name, value in by_name.items() if name in engine_names}
-            arguments = {name: _built(value, nested) for name, value in plan.arguments.items()}
+            arguments = {name: built(value, nested) for name, value in plan.arguments.items()}
             product = found.component(*positional, **passed, **arguments)
             check_product(plan.kind, product, origin)
             return product
@@ -152,8 +153,10 @@ class Registry:
         Raises:
             ComponentError: if one of them cannot be found.
         """
+        from pipeline.registry.nested import nested_plans
+
         own = provenance_of(plan, self._claim_for(plan), self._files)
-        inner = (replace(part, key=f"{plan.key}.{part.key}") for part in _nested_plans(plan.arguments))
+        inner = (replace(part, key=f"{plan.key}.{part.key}") for part in nested_plans(plan.arguments))
         return (own, *(record for part in inner for record in self.provenance(part)))
 
     def listing(self, kind: Kind | None = None, *, load: bool = False) -> list[Listing]:
@@ -243,29 +246,6 @@ class Registry:
         if found.schema.refusal:
             raise ComponentError(f"{plan.key}: {plan.kind} {plan.type!r}: {found.schema.refusal}")
         return found
-
-
-def _nested_plans(value: Any) -> Iterator[ComponentPlan]:
-    """The plans in an argument, or in all of them; not those within these."""
-    if isinstance(value, ComponentPlan):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _nested_plans(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _nested_plans(item)
-
-
-def _built(value: Any, nested: Mapping[int, Callable[..., Any]]) -> Any:
-    """An argument with its nested components built; containers are copied, so the plan stays as it is."""
-    if isinstance(value, ComponentPlan):
-        return nested[id(value)]()
-    if type(value) is dict:
-        return {key: _built(item, nested) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_built(item, nested) for item in value)
-    return value
 
 
 def _fault_text(fault: Fault) -> str:

@@ -15,11 +15,14 @@ from pipeline.config.faults import as_faults
 from pipeline.config.keys import KeyPath
 from pipeline.config.plan import CheckedTable, Fault
 from pipeline.config.wording import listed, nearest
-from pipeline.registry.annotations import Unsettable
+from pipeline.registry.annotations import Unsettable, settable
 from pipeline.registry.contracts import class_refusal
 from pipeline.registry.finished import CheckNested, Finished
+from pipeline.registry.holders import with_tables
+from pipeline.registry.nested import keys_at, nested_tables
 from pipeline.registry.plain import NoTomlForm, plain
 from pipeline.registry.signature import Parameter, Signature, read_signature
+from pipeline.registry.tracebacks import user_traceback
 
 
 @dataclass(frozen=True)
@@ -93,12 +96,37 @@ class Schema:
         except ValidationError as error:
             notes = {name: parameter.text for name, parameter in self.settable.items()}
             hidden = [name for name, parameter in self.settable.items() if parameter.may_hold_secret]
-            faults += as_faults(error, table, notes=notes, secrets=hidden)
+            faults += as_faults(error, table, keys_at=self._keys_at, notes=notes, secrets=hidden)
+            faults += self._faults_of_nested(table, folders, nested)
+        except Exception as error:  # noqa: BLE001 -- the author's own validators may raise anything
+            faults.append(self._own_failure(error))
         secrets: set[KeyPath] = {(name,) for name, parameter in self.settable.items() if parameter.secret}
         finished = Finished(table, folders, nested, secrets=secrets)
         for name in sorted(values, key=self._position):
             finished.add(name, values[name])
         return finished.result(faults, measured=self.measured, shadowed=self.signature.shadowed)
+
+    def _keys_at(self, path: KeyPath) -> list[str]:
+        parameter = self.settable.get(str(path[0])) if path else None
+        return keys_at(parameter.annotation, path[1:]) if parameter else []
+
+    def _faults_of_nested(
+        self, table: Mapping[str, Any], folders: Mapping[str, Path], nested: CheckNested
+    ) -> list[Fault]:
+        """What is wrong with nested components beside other faults of the table."""
+        finished = Finished(table, folders, nested)
+        for name, parameter in self.settable.items():
+            found = dict(nested_tables(parameter.annotation, table.get(name), (name,)))
+            for path, inner in found.items():
+                finished.component(path, inner)
+        return finished.faults
+
+    def _own_failure(self, error: Exception) -> Fault:
+        """What a component's own validator raised that is no answer to the table; no secret is repeated."""
+        message = f"its own validation fails: {type(error).__name__}"
+        if any(parameter.may_hold_secret for parameter in self.signature.parameters):
+            return Fault((), message)
+        return Fault((), f"{message}: {error}", detail=user_traceback(error))
 
     @cached_property
     def measured(self) -> frozenset[KeyPath]:
@@ -136,9 +164,8 @@ class Schema:
 def schema_of(kind: Kind, component: Callable[..., Any]) -> Schema:
     """Read the schema of a component that is already imported."""
     signature = read_signature(kind, component)
-    declared = getattr(component, "config_model", None)
-    return Schema(
-        signature,
-        signature.refusal or class_refusal(kind, component),
-        declared if isinstance(declared, type) and issubclass(declared, BaseModel) else None,
-    )
+    model = getattr(component, "config_model", None)
+    declared = None
+    if isinstance(model, type) and issubclass(model, BaseModel) and not signature.refusal:
+        declared = with_tables(model, settable)
+    return Schema(signature, signature.refusal or class_refusal(kind, component), declared)

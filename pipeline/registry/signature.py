@@ -119,7 +119,7 @@ def _declared(kind: Kind, component: Callable[..., Any], model: type[BaseModel])
         Parameter(
             name,
             annotation_text(field.annotation),
-            field.annotation,
+            settable(field.annotation) if nested_kinds(field.annotation) else field.annotation,
             MISSING if field.is_required() else field.get_default(call_default_factory=False),
             field.description or "",
             field.annotation,

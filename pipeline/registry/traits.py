@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
@@ -28,10 +29,9 @@ def nested_kind(annotation: Any) -> Kind | None:
 
 
 def nested_kinds(annotation: Any) -> frozenset[Kind]:
-    """The kinds of the components that stand in an annotation, alone or in a list, table or union."""
-    kind = nested_kind(get_origin(annotation) or annotation)
-    inside = (nested_kinds(argument) for argument in get_args(annotation))
-    return frozenset({kind} if kind else ()).union(*inside)
+    """The kinds of the components in an annotation: itself, in a list, table, union or model."""
+    kinds = (nested_kind(get_origin(one) or one) for one in _parts(annotation))
+    return frozenset(kind for kind in kinds if kind)
 
 
 def is_secret(annotation: Any) -> bool:
@@ -43,16 +43,19 @@ def is_secret(annotation: Any) -> bool:
 
 def may_hold_secret(annotation: Any) -> bool:
     """Whether an annotation is secret, or is or contains a model with a secret among its fields."""
+    return any(is_secret(one) for one in _parts(annotation))
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """The annotation, and all that stands in it and in the fields of pydantic's models."""
     pending, seen = [annotation], set()
     while pending:
         one = pending.pop()
-        if is_secret(one):
-            return True
+        yield one
         pending += get_args(one)
         if isinstance(one, type) and issubclass(one, BaseModel) and one not in seen:
             seen.add(one)
             pending += [field.annotation for field in one.model_fields.values()]
-    return False
 
 
 def is_measured(annotation: Any) -> bool:

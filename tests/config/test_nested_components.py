@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from pipeline.cli.loading import load_with_registry
 from pipeline.errors import ConfigError
+from tiny_runs import call
 
 PARTS = """
+from pydantic import BaseModel, ConfigDict, field_validator
 from torch import nn
+from torch.utils.data import Dataset
 from pipeline import register
 
 @register("model", "wide")
@@ -24,6 +30,46 @@ class Tower(nn.Module):
     def __init__(
         self, blocks: list[nn.Module], by_name: dict[str, nn.Module] = {}, head: nn.Module | None = None
     ): ...
+
+class Branch(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    name: str
+    inner: nn.Module
+    others: list[nn.Module] = []
+
+    @field_validator("name")
+    @classmethod
+    def short(cls, name):
+        if name == "raise":
+            raise KeyError("not what pydantic expects")
+        return name
+
+@register("model", "branched")
+class Branched(nn.Module):
+    def __init__(self, branches: list[Branch], trunk: Branch | None = None) -> None:
+        super().__init__()
+        assert all(type(branch) is Branch for branch in branches)
+        self.branches = nn.ModuleList(branch.inner for branch in branches)
+        self.others = nn.ModuleList(other for branch in branches for other in branch.others)
+
+    def forward(self, inputs):
+        return sum(branch(inputs) for branch in self.branches)
+
+@register("dataset", "wrapped")
+class Wrapped(Dataset):
+    class config_model(BaseModel):
+        model_config = ConfigDict(arbitrary_types_allowed=True)
+        source: Dataset
+        length: int
+
+    def __init__(self, source, length):
+        self.source, self.length = source, length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        return self.source[index]
 """
 
 CONFIG = """\
@@ -87,3 +133,79 @@ def test_faults_stand_where_they_were_written_at_any_depth(load) -> None:
         "--set model.blocks.1.blocks.0.blocks.0.widht", "--set model.head.type",
     ]  # fmt: skip
     assert "did you mean 'width'?" in lines[0] and "did you mean 'deep'?" in lines[1]
+
+
+MLP = "{type='mlp', in_features=64, hidden=[4], out_features=10, dropout=0.5}"
+BRANCHED = f"model={{type='branched', branches=[{{name='a', inner={MLP}, others=[{MLP}]}}]}}"
+
+
+def test_components_in_a_pydantic_model_are_tables_with_a_type(load, tmp_path) -> None:
+    """In a field, in a list in a field, and in a component's own ``config_model``; built for the run."""
+    wrapped = "dataset.train={type='wrapped', length=70, source={type='digits'}}"
+    sets = [f"--set={text}" for text in (BRANCHED, wrapped)]
+    for options in (["--unset", "model"], ["--unset", "dataset.train"]):
+        sets += options
+    result = call("check", "pipeline.toml", *sets, "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["parameters"] == 2 * (64 * 4 + 4 + 4 * 10 + 10) and document["samples"]["train"] == 70
+    keys = [one["key"] for one in document["components"]]
+    assert {"model.branches.0.inner", "model.branches.0.others.0", "dataset.train.source"} < set(keys)
+    assert [limit.partition(" ")[0] for limit in document["limits"][:2]] == [
+        "model.branches.0.inner.dropout", "model.branches.0.others.0.dropout",
+    ]  # fmt: skip
+    resolved = call("check", "pipeline.toml", *sets, "--resolved").stdout
+    (tmp_path / "again.toml").write_text(resolved)
+    assert call("check", "again.toml", "--resolved").stdout == resolved
+
+
+def test_faults_in_a_pydantic_model_stand_where_they_were_written(load, tmp_path) -> None:
+    """CFG-05: a wrong argument, a wrong type, a wrong key and no table, in lists and at two depths."""
+    path = tmp_path / "pipeline.toml"
+    text = path.read_text()
+    start, end = text.index("[model]"), text.index("[dataset.train]")
+    branched = """\
+[model]
+type = "branched"
+
+[[model.branches]]
+name = "a"
+inner = { type = "wide", widht = 1 }
+
+[[model.branches]]
+name = "b"
+inner = { type = "branched", branches = [{ name = "c", inner = { type = "wid" } }] }
+innre = 1
+others = [{ type = "wide" }, 3]
+
+"""
+    path.write_text(text[:start] + branched + text[end:])
+    lines = call("check", "pipeline.toml").stderr.splitlines()
+    expected = {
+        (8, "model.branches.0.inner.widht"): "did you mean 'width'?",
+        (12, "model.branches.1.inner.branches.0.inner.type"): "did you mean 'wide'?",
+        (13, "model.branches.1.innre"): "did you mean 'inner'?",
+        (14, "model.branches.1.others.1"): "a table with the type of a model",
+    }
+    for (line, key), words in expected.items():
+        (found,) = (one for one in lines if f": {key}: " in one)
+        assert found.startswith(f"pipeline.toml:{line}:") and words in found, lines
+    path.write_text(path.read_text().replace('"b"', '"raise"'))
+    result = call("check", "pipeline.toml")
+    assert (
+        result.exit_code == 2
+        and "pipeline.toml:3:2: model: its own validation fails: KeyError" in result.stderr
+    )
+
+
+def test_a_table_in_a_pydantic_model_keeps_what_its_new_type_takes(load) -> None:
+    """CFG-03: as one that is an argument itself."""
+    head = "{name='a', inner={type='wide', width=2, shared=3}}"
+    Path("child.toml").write_text(
+        "extends = 'pipeline.toml'\nunset = ['model']\n[model]\ntype = 'branched'\nbranches = ["
+        + head
+        + "]\n"
+    )
+    config = load_with_registry("child.toml", sets=["model.branches.0.inner.type=deep"]).config
+    assert config.tree["model"]["branches"][0]["inner"] == {"type": "deep", "depth": 1, "shared": 3}
+    assert "which does not take width: dropped" in config.warnings[0]

@@ -1,0 +1,43 @@
+"""Pydantic models with components among their fields, which a config writes as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+
+from pydantic import BaseModel, create_model
+
+from pipeline.registry.traits import nested_kinds
+
+
+def with_tables(model: type[BaseModel], settable: Callable[[Any], Any]) -> type[BaseModel]:
+    """The model with each field that takes a component taking the component's table instead.
+
+    Its validators run on such a model, before any component is built.
+
+    Args:
+        settable: from an annotation to the type for pydantic that takes what a config may write for it.
+
+    Raises:
+        RecursionError: if the model contains itself.
+    """
+    fields: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        if nested_kinds(field.annotation):
+            taking = copy(field)
+            taking.annotation = settable(field.annotation)
+            fields[name] = (taking.annotation, taking)
+    return create_model(model.__name__, __base__=model, **fields) if fields else model
+
+
+def as_written(model: type[BaseModel]) -> Callable[[BaseModel], BaseModel]:
+    """Makes an instance of what ``with_tables`` gave one of the author's own class again."""
+
+    def read(value: BaseModel) -> BaseModel:
+        object.__setattr__(
+            value, "__class__", model
+        )  # as it is: to validate it again would refuse the tables
+        return value
+
+    return read
