@@ -99,13 +99,26 @@ def read_rows(path: Path) -> list[Row]:
     Raises:
         RunError: if the file cannot be read, or a line before the last is damaged.
     """
-    return _read(path).rows
+    log = _read(path)
+    if log.damaged:
+        raise log.damaged[0].error
+    return log.rows
+
+
+def damage(path: Path) -> list[str]:
+    """What is wrong with each line before the last that is no row: ``FILE:LINE: why``.
+
+    Raises:
+        RunError: if the file cannot be read.
+    """
+    return [str(line.error) for line in _read(path).damaged]
 
 
 def rewind(path: Path, step: int, *, attempt: int, superseded: Path | None = None) -> int:
-    """Move the rows past ``step``, and a torn last line, aside, so that no step appears twice.
+    """Move the rows past ``step``, and lines that are no rows, aside, so that no step appears twice.
 
-    They are appended to metrics.superseded.jsonl, each as
+    A torn last line is one of these, and so is one that was damaged since: it stops no resume. They
+    are appended to metrics.superseded.jsonl, each as
     ``{"attempt": 1, "moved": time, "row": {...}}`` or with ``"torn": text``. A kill in between leaves
     them in both files and the next call moves them again.
 
@@ -118,16 +131,16 @@ def rewind(path: Path, step: int, *, attempt: int, superseded: Path | None = Non
         How many rows were moved.
 
     Raises:
-        RunError: if the log is damaged, or something cannot be written.
+        RunError: if the log cannot be read, or something cannot be written.
     """
     log = _read(path)
     gone = [row for row in log.rows if row["step"] > step]
-    if not gone and not log.torn and log.ends_whole:
+    torn = [line.text for line in log.damaged] + ([log.torn] if log.torn else [])
+    if not gone and not torn and log.ends_whole:
         return 0
     mark = {"attempt": attempt, "moved": time.time()}
     moved = [{**mark, "row": {key: _to_json(value) for key, value in row.items()}} for row in gone]
-    if log.torn:
-        moved.append({**mark, "torn": log.torn})
+    moved += [{**mark, "torn": text} for text in torn]
     aside = superseded or path.with_name("metrics.superseded.jsonl")
     try:
         with aside.open("ab") as file:
@@ -141,8 +154,17 @@ def rewind(path: Path, step: int, *, attempt: int, superseded: Path | None = Non
 
 
 @dataclass(frozen=True)
+class _Damaged:
+    """A line before the last that is no row."""
+
+    text: str
+    error: RunError
+
+
+@dataclass(frozen=True)
 class _Log:
     rows: list[Row]
+    damaged: list[_Damaged]
     torn: str
     """A last line that is no whole row."""
     ends_whole: bool
@@ -153,18 +175,23 @@ def _read(path: Path) -> _Log:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        return _Log([], "", True)
+        return _Log([], [], "", True)
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {reason(error)}") from error
     lines = content.split(b"\n")
     last = lines.pop()  # empty where the file ends with a line's end
-    rows = [_parse(line, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
+    rows, damaged = [], []
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows.append(_parse(line, f"{path}:{number}"))
+        except RunError as error:
+            damaged.append(_Damaged(line.decode(errors="replace"), error))
     if not last:
-        return _Log(rows, "", True)
+        return _Log(rows, damaged, "", True)
     try:
-        return _Log([*rows, _parse(last, str(path))], "", False)
+        return _Log([*rows, _parse(last, str(path))], damaged, "", False)
     except RunError:
-        return _Log(rows, last.decode(errors="replace"), False)
+        return _Log(rows, damaged, last.decode(errors="replace"), False)
 
 
 def _parse(line: bytes, place: str) -> Row:

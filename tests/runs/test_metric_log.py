@@ -111,6 +111,23 @@ def test_damage_before_the_last_line_is_named_by_line(tmp_path: Path, line: byte
         read_rows(path)
 
 
+@pytest.mark.parametrize("line", [b"{broken", b"[1]", b'{"epoch": 1}', b"", b"\0\0\xff"])
+def test_a_rewind_moves_damaged_lines_aside_and_keeps_the_rows_around_them(
+    tmp_path: Path, line: bytes
+) -> None:
+    path = tmp_path / "metrics.jsonl"
+    write_log(path, range(1, 3), line + b"\n")
+    write_log(path, range(3, 6), b'{"step": 6, "ep')
+    assert rewind(path, 4, attempt=1) == 1
+    assert steps_of(path) == [1, 2, 3, 4]
+    aside = [json.loads(text) for text in (tmp_path / "metrics.superseded.jsonl").read_text().splitlines()]
+    assert [one["row"]["step"] for one in aside if "row" in one] == [5]
+    assert [one["torn"] for one in aside if "torn" in one] == [
+        line.decode(errors="replace"),
+        '{"step": 6, "ep',
+    ]
+
+
 def test_a_full_disk_leaves_no_half_row(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
