@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
+import venv
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from runs_of import only_run, record_of, rows_of
 from tiny_runs import call, modules_of
 
 DEADLINE = 300.0  # seconds, for one command
+PIP_OPTIONS = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check"]
 
 
 def sorted_files(folder: Path) -> list[str]:
@@ -32,8 +36,7 @@ def package(tmp_path_factory) -> Path:
 def site(package) -> Path:
     """A folder that it is installed in, as pip does it; for PYTHONPATH."""
     target = package.parent / "site"
-    options = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check"]
-    python("-m", "pip", "install", *options, "--target", target, package, site=None)
+    python("-m", "pip", "install", *PIP_OPTIONS, "--target", target, package, site=None)
     return target
 
 
@@ -132,3 +135,20 @@ def test_an_empty_folder_is_filled_without_torch(tmp_path):
     (tmp_path / "acme").mkdir()
     assert "torch" not in modules_of("new", tmp_path / "acme")
     assert (tmp_path / "acme" / "pyproject.toml").is_file()
+
+
+def test_an_editable_install_is_found_and_follows_its_source(package, tmp_path):
+    """REG-05: by its metadata in one folder, with its code in another."""
+    home = tmp_path / "environment"
+    venv.create(home, with_pip=False)
+    (packages,) = home.glob("lib/python*/site-packages")
+    (packages / "ours.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    source = shutil.copytree(package, tmp_path / "source")
+    python("-m", "pip", "--python", home, "install", *PIP_OPTIONS, "--editable", source, site=None)
+    assert not list(packages.glob("acme_shapes/*"))
+    net = next(file for file in source.rglob("*.py") if "width of the layer between." in file.read_text())
+    net.write_text(net.read_text().replace("width of the layer between.", "changed in place."))
+    line = [home / "bin" / "python", "-m", "pipeline", "components", "model", "acme_shapes_net"]
+    listed = subprocess.run(line, capture_output=True, text=True, timeout=DEADLINE, check=False, cwd=tmp_path)
+    assert listed.returncode == 0, listed.stderr
+    assert "acme-shapes 0.1.0" in listed.stdout and "changed in place." in listed.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import tomllib
+import tracemalloc
 
 import pytest
 from click.testing import CliRunner
@@ -139,3 +140,19 @@ def test_a_monitor_of_no_metric_is_refused_before_training(lines_of_ranks) -> No
         'pipeline.toml:27:1: hooks.checkpoint.monitor: "eval/acc" is not measured; did you mean '
         "'eval/accuracy'?",
     ]
+
+
+def test_a_file_of_10_mb_is_refused_before_it_is_read_whole(check, tmp_path) -> None:
+    """At once and by its limit, with the name of the file that is too large, extended or not."""
+    large = "[vars]\n" + "".join(f"k{number:07} = 1000000\n" for number in range(600_000))
+    (tmp_path / "large.toml").write_text(large)
+    said = "is larger than 1 MiB; expected a config; data belongs into files of its own"
+    assert len(large) > 10_000_000 and said in check(large).stderr.splitlines()[0]
+    tracemalloc.start()
+    try:
+        assert check("extends = 'large.toml'\n").stderr.splitlines() == [
+            f"pipeline.toml:1:1: extends: large.toml: {said}"
+        ]
+        assert tracemalloc.get_traced_memory()[1] < 8_000_000
+    finally:
+        tracemalloc.stop()

@@ -290,3 +290,17 @@ def test_zip_and_namespace_packages(place):
         place.call("check", place.config(model=model), paths=paths)
     rows = json.loads(place.call("components", "model", "--json", paths=paths).stdout(0))
     assert [row["problem"] for row in rows if row["name"] in ("from_zip", "space1", "space2")] == [None] * 3
+
+
+def test_the_config_of_a_run_runs_again_to_the_same_fingerprint(place):
+    """CFG-04: with what the file leaves to chance, overrides and references recorded as they were."""
+    config = place.config(head='name = "first"\n', extra="[vars]\nrate = 0.5\n[hooks.checkpoint]")
+    text = config.read_text().replace("seed = 1\n", "").replace("lr = 0.1", 'lr = "${vars.rate}"')
+    config.write_text(text)
+    place.call("run", config, "--set", "train.steps=3", "--runs-dir", "one")
+    first = only_run(place.folder / "one")
+    place.call("run", first / "config.toml", "--runs-dir", "two")
+    second = only_run(place.folder / "two")
+    assert record_of(second)["fingerprint"] == record_of(first)["fingerprint"]
+    assert (second / "config.toml").read_text() == (first / "config.toml").read_text()
+    assert record_of(second)["steps"] == 3
