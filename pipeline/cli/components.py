@@ -42,12 +42,12 @@ def command(kind: str | None, name: str | None, as_json: bool, load: bool) -> No
 
 
 def _kind(text: str) -> Kind:
-    from difflib import get_close_matches
+    from pipeline.config.wording import nearest
 
     names = [kind.value for kind in Kind]
     if text not in names:
-        nearest = get_close_matches(text, names, 1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+        near = nearest(text, names)
+        hint = f"; did you mean {near!r}?" if near else ""
         leave_with(f"there is no kind {text!r}; the kinds are {', '.join(names)}{hint}", CONFIG_ERROR)
     return Kind(text)
 

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +14,7 @@ import click
 
 from pipeline.cli.choice import RefusedError, await_choice, require_same, tell_choice
 from pipeline.cli.output import is_main_rank, leave_with, say, shown_errors
+from pipeline.config.wording import nearest
 from pipeline.errors import CheckpointError, ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -114,10 +114,10 @@ def choose_checkpoint(subject: Subject) -> Checkpoint:
         names.insert(0, "last")
     wish = subject.wish or ("best" if "best" in names else "last")
     if wish not in names:
-        nearest = next(iter(get_close_matches(wish, names, n=1, cutoff=0.5)), "")
+        near = nearest(wish, names, cutoff=0.5)
         message = f"{subject.folder.name} has no such checkpoint"
         expected = f"one of {', '.join(names)}" if names else "a run that has written one"
-        raise ConfigError([Problem("--checkpoint", wish, message, expected, nearest)])
+        raise ConfigError([Problem("--checkpoint", wish, message, expected, near)])
     try:
         return store.resolve(wish)
     except CheckpointError as error:  # such as a symbolic link in its place

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from pipeline.cli.offline import (
     shown_failures,
 )
 from pipeline.cli.output import CONFIG_ERROR, is_main_rank, say, shown_errors
+from pipeline.config.wording import nearest
 from pipeline.errors import ConfigError, Problem
 from pipeline.runs.files import reason, remedy, temporary, write_new
 
@@ -98,9 +98,9 @@ def _require_dataset(subject: Subject, name: str) -> None:
     """Raises: ConfigError: if the config has no such dataset; it names the nearest."""
     known = list(subject.loaded.config.plan.datasets)
     if name not in known:
-        nearest = next(iter(get_close_matches(name, known, n=1, cutoff=0.5)), "")
+        near = nearest(name, known, cutoff=0.5)
         message = f"{subject.folder.name} has no such dataset"
-        raise ConfigError([Problem("--dataset", name, message, f"one of {', '.join(known)}", nearest)])
+        raise ConfigError([Problem("--dataset", name, message, f"one of {', '.join(known)}", near)])
 
 
 def _require_writable(path: Path) -> None:

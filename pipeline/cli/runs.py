@@ -134,10 +134,10 @@ def _sorted(rows: list[RunRow], sort: str | None) -> list[RunRow]:
 
 
 def _hint(key: str, tables: Sequence[Mapping[str, Any]]) -> str:
-    from difflib import get_close_matches
+    from pipeline.config.wording import nearest
 
-    nearest = get_close_matches(key, list(dict.fromkeys(name for table in tables for name in table)), 1)
-    return f"; did you mean {nearest[0]!r}?" if nearest else ""
+    near = nearest(key, dict.fromkeys(name for table in tables for name in table))
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def _limited(rows: list[RunRow], limit: int | None, *, newest: bool) -> list[RunRow]:

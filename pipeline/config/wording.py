@@ -45,9 +45,10 @@ _WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 
 
 def nearest(name: object, names: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """The closest of ``names`` to a mistyped one; empty where none is close."""
-    matches = get_close_matches(str(name)[:_LONGEST], list(islice(names, _COMPARED)), n=1, cutoff=cutoff)
-    return matches[0] if matches else ""
+    """The closest of ``names`` to a mistyped one, whatever their case; empty where none is close."""
+    known = {one.lower(): one for one in islice(names, _COMPARED)}
+    matches = get_close_matches(str(name)[:_LONGEST].lower(), known, n=1, cutoff=cutoff)
+    return known[matches[0]] if matches else ""
 
 
 def listed(names: Iterable[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from pipeline.api.kinds import RULES, Kind
 from pipeline.api.register import Registration, registrations
 from pipeline.config.plan import Fault
+from pipeline.config.wording import nearest
 from pipeline.registry.discovery import Entry
 from pipeline.registry.distributions import normalised
 from pipeline.registry.local import is_for_lists_alone
@@ -104,12 +104,12 @@ class Catalog:
     def _unknown(self, kind: Kind, type_name: str, name: str) -> Fault:
         claims = self.claims(kind)
         spellings = {claim.qualified if "/" in type_name else claim.name for claim in claims}
-        nearest = difflib.get_close_matches(type_name, sorted(spellings), 1)
+        near = nearest(type_name, sorted(spellings))
         message = f"there is no {kind} {type_name!r}"
         elsewhere = [str(other) for other in Kind if other != kind and self._named(other, name)]
         if elsewhere:
             message += f" (there is one of that name among the kinds: {', '.join(elsewhere)})"
-        elif not nearest and (same := self._named(kind, name)):
+        elif not near and (same := self._named(kind, name)):
             message += f" (that name is claimed by {_listed(same)})"
         expected = (
             f"a name that an installed package offers as {RULES[kind].group}, or that a local file "
@@ -117,7 +117,7 @@ class Catalog:
         )
         names = sorted({claim.name for claim in claims})
         detail = f"known names of the kind {kind}: {', '.join(names) or 'none'}"
-        return Fault(("type",), message, expected, "".join(nearest), detail, is_unknown_name=True)
+        return Fault(("type",), message, expected, near, detail, is_unknown_name=True)
 
 
 def _ambiguous(kind: Kind, type_name: str, claims: list[Claim]) -> Fault:

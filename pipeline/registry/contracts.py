@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from pipeline.api.hook import EVENTS, Hook
 from pipeline.api.kinds import Kind
 from pipeline.api.order import Order
+from pipeline.config.wording import nearest
 from pipeline.errors import ComponentError
 
 EXPECTED = {
@@ -73,8 +73,8 @@ def hook_problem(hook: type) -> str | None:
     """What is wrong with a hook's methods: one named like an event that the loop does not have."""
     for name in dir(hook):
         if name.startswith("on_") and name not in EVENTS and callable(getattr(hook, name)):
-            nearest = difflib.get_close_matches(name, EVENTS, 1)
-            meant = f"; did you mean {nearest[0]!r}?" if nearest else ""
+            near = nearest(name, EVENTS)
+            meant = f"; did you mean {near!r}?" if near else ""
             return f"the loop never calls its method {name!r}; it calls {', '.join(EVENTS)}{meant}"
     return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config.plan import Fault
+from pipeline.config.wording import nearest
 from pipeline.registry.discovery import Entry
 from pipeline.registry.tracebacks import user_traceback
 
@@ -34,8 +34,8 @@ def load_entry(entry: Entry) -> Any | Fault:
         try:
             found = getattr(found, part)
         except AttributeError as error:
-            nearest = difflib.get_close_matches(part, dir(found), 1)
-            return _broken(entry, f"{module_name} has no {part!r}", error, nearest="".join(nearest))
+            near = nearest(part, dir(found))
+            return _broken(entry, f"{module_name} has no {part!r}", error, nearest=near)
         except (Exception, SystemExit) as error:  # noqa: BLE001 -- a module's __getattr__ may raise anything
             return _broken(entry, f"looking it up raised {type(error).__name__}", error)
     if not callable(found):

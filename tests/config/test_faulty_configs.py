@@ -108,6 +108,11 @@ EDITS = {
         f"{P}:2:1: model.type: there is no model 'mpl'; {name_of('models')}; did you mean 'mlp'?",
         known("model"),
     ]),
+    "a component in another case": (('"adamw"', '"AdamW"'), [
+        f"{P}:17:1: optimizer.type: there is no optimizer 'AdamW'; {name_of('optimizers')}; "
+        "did you mean 'adamw'?",
+        known("optimizer"),
+    ]),
     "unknown hook by its key": (("[hooks.ema]", "[hooks.emma]"), [
         f"{P}:26:8: hooks.emma.type: there is no hook 'emma'; {name_of('hooks')}; did you mean 'ema'?",
         known("hook"),
