@@ -18,7 +18,7 @@ from pipeline.cli.logs import rank_log
 from pipeline.cli.meeting import Meeting, meet
 from pipeline.cli.memory import Agent
 from pipeline.cli.ranks import RunFailedError, blamed, joined
-from pipeline.cli.records import finish
+from pipeline.cli.records import Placement, finish
 from pipeline.cli.sync_batchnorm import require_sync_batchnorm
 from pipeline.cli.wish import Wish
 from pipeline.engine.background import Background
@@ -73,7 +73,8 @@ def attempt(loaded: Loaded, wish: Wish, signals: Signals, say: Say) -> Ended:
         meeting.require_all()
         require_same(store, world.world_size, facts, plan.distributed.prepare_timeout)
         known = meeting.known_steps
-        return decide(loaded, meeting.wish, world.world_size, threads, say, known_steps=known).to_json()
+        placement = Placement(world.world_size, threads, world.device_name)
+        return decide(loaded, meeting.wish, placement, say, known_steps=known).to_json()
 
     if world.is_main or store is None:
         text = tell_choice(store, world.world_size, choose)

@@ -17,7 +17,7 @@ from pipeline.cli.changed_code import changed_files
 from pipeline.cli.changes import accepted_changes
 from pipeline.cli.loading import Loaded
 from pipeline.cli.naming import parse_parent
-from pipeline.cli.records import new_record, next_attempt
+from pipeline.cli.records import Placement, new_record, next_attempt
 from pipeline.cli.search import run_to_resume
 from pipeline.cli.seed import seed_of
 from pipeline.cli.wish import Wish
@@ -64,9 +64,7 @@ class Decision:
         return cls(**json.loads(text))
 
 
-def decide(
-    loaded: Loaded, wish: Wish, world_size: int, threads: int, say: Say, *, known_steps: int = 0
-) -> Decision:
+def decide(loaded: Loaded, wish: Wish, placement: Placement, say: Say, *, known_steps: int = 0) -> Decision:
     """Find or make the run folder.
 
     Args:
@@ -80,11 +78,11 @@ def decide(
     if folder is None:
         if wish.resume:
             say(f"no run of this experiment in {wish.runs_dir}: a new one begins")
-        return _begin(loaded, wish, world_size, threads, say)
-    return _go_on(loaded, wish, folder, world_size, threads, say, known_steps)
+        return _begin(loaded, wish, placement, say)
+    return _go_on(loaded, wish, folder, placement, say, known_steps)
 
 
-def _begin(loaded: Loaded, wish: Wish, world_size: int, threads: int, say: Say) -> Decision:
+def _begin(loaded: Loaded, wish: Wish, placement: Placement, say: Say) -> Decision:
     """Make the folder of a new run."""
     config = loaded.config
     drawn = config.plan.seed is None
@@ -96,8 +94,7 @@ def _begin(loaded: Loaded, wish: Wish, world_size: int, threads: int, say: Say) 
         command=wish.command,
         seed=seed,
         seed_drawn=drawn,
-        world_size=world_size,
-        threads=threads,
+        placement=placement,
         parent=Parent(parent[0].name, parent[1].name if parent[1] else None) if parent else None,
         git=code.git,
     )
@@ -123,8 +120,7 @@ def _go_on(
     loaded: Loaded,
     wish: Wish,
     folder: RunFolder,
-    world_size: int,
-    threads: int,
+    placement: Placement,
     say: Say,
     known_steps: int,
 ) -> Decision:
@@ -162,8 +158,7 @@ def _go_on(
             command=wish.command,
             first_step=step + 1,
             last_sign=seen_alive,
-            world_size=world_size,
-            threads=threads,
+            placement=placement,
             changes=changes,
         ),
     )

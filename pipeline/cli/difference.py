@@ -86,7 +86,7 @@ def compare(sides: Sequence[Side]) -> Difference:
     not_compared = dict.fromkeys(key for side in sides for key in environment_keys(side.config))
     return Difference(
         labels=tuple(side.label for side in sides),
-        config=tuple(_config(sides)),
+        config=(*_config(sides), *_differing(records, _first_weights)),
         components=tuple(_components(sides)),
         code=(*_differing(records, _code), *_patches(sides)),
         environment=tuple(_differing(records, _environment)),
@@ -176,6 +176,11 @@ def _patches(sides: Sequence[Side]) -> Iterator[Row]:
         yield Row(PATCH, tuple(hashes))
 
 
+def _first_weights(record: Record) -> dict[str, Any]:
+    parent = record.parent
+    return {"weights from": f"{parent.run}@{parent.checkpoint}"} if parent and parent.checkpoint else {}
+
+
 def _code(record: Record) -> dict[str, Any]:
     git = record.git
     return {"commit": git.commit, "uncommitted changes": git.dirty} if git else {}
@@ -183,7 +188,8 @@ def _code(record: Record) -> dict[str, Any]:
 
 def _environment(record: Record) -> dict[str, Any]:
     basis = {name: record.versions.get(name) for name in _BASIS}
-    return {**basis, "world_size": record.world_size, "threads": record.threads, "host": record.host}
+    placement = {name: getattr(record, name) for name in ("world_size", "threads", "device", "host")}
+    return basis | placement
 
 
 def _differing(

@@ -6,7 +6,7 @@ import hashlib
 import platform
 import socket
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 
@@ -23,14 +23,24 @@ from pipeline.runs.record import Failure as RecordedFailure
 from pipeline.runs.store import CheckpointStore
 
 
+@dataclass(frozen=True)
+class Placement:
+    """What an attempt runs on, as far as it makes no difference to the experiment."""
+
+    world_size: int
+    threads: int
+    """Of each process."""
+    device: str
+    """Rank 0's."""
+
+
 def new_record(
     loaded: Loaded,
     *,
     command: Sequence[str],
     seed: int,
     seed_drawn: bool,
-    world_size: int,
-    threads: int,
+    placement: Placement,
     parent: Parent | None,
     git: Git | None,
 ) -> Record:
@@ -46,8 +56,7 @@ def new_record(
         identity=_identity(config, seed_drawn, parent),
         seed=seed,
         seed_drawn=seed_drawn,
-        world_size=world_size,
-        threads=threads,
+        **asdict(placement),
         host=socket.gethostname(),
         pid=process.pid,
         process_started=process.started,
@@ -58,7 +67,7 @@ def new_record(
         versions=versions_of(provenance),
         components=tuple({**asdict(row), "kind": str(row.kind)} for row in provenance),
         parent=parent,
-        attempts=(Attempt(now, socket.gethostname(), process.pid, 1, world_size=world_size),),
+        attempts=(Attempt(now, socket.gethostname(), process.pid, 1, world_size=placement.world_size),),
     )
 
 
@@ -69,8 +78,7 @@ def next_attempt(
     command: Sequence[str],
     first_step: int,
     last_sign: datetime,
-    world_size: int,
-    threads: int,
+    placement: Placement,
     changes: tuple[Change, ...],
 ) -> Record:
     """The record of a run that is resumed now; an attempt that ended without a word is marked so."""
@@ -82,15 +90,14 @@ def next_attempt(
         for attempt in record.attempts
     )
     attempt = Attempt(
-        now, socket.gethostname(), process.pid, first_step, world_size=world_size, changes=changes
+        now, socket.gethostname(), process.pid, first_step, world_size=placement.world_size, changes=changes
     )
     provenance = provenance_of_run(loaded)
     return replace(
         record,
         fingerprint=fingerprint(config, record.seed),
         identity=_identity(config, record.seed_drawn, record.parent),
-        world_size=world_size,
-        threads=threads,
+        **asdict(placement),
         host=socket.gethostname(),
         pid=process.pid,
         process_started=process.started,

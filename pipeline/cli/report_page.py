@@ -92,6 +92,7 @@ def _environment(rows: Sequence[RunRow]) -> dict[str, Any]:
         git = {"commit": record.git.commit[:12], "uncommitted": record.git.dirty} if record.git else {}
         facts[row.folder.name] = {
             "host": record.host,
+            "device": record.device,
             "ranks": record.world_size,
             "threads": record.threads,
             **record.versions,

@@ -36,6 +36,11 @@ class World:
     def is_local_main(self) -> bool:
         return self.local_rank == 0
 
+    @property
+    def device_name(self) -> str:
+        """``cpu``, or the model of this process's accelerator."""
+        return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type
+
     @classmethod
     def from_environment(
         cls, settings: DistributedSettings, environ: Mapping[str, str] = os.environ

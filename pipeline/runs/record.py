@@ -125,6 +125,8 @@ class Record:
     pid: int
     process_started: int | None
     """Clock ticks after the host's start; tells the process from a later one of the same number."""
+    device: str | None = None
+    """Rank 0's: ``cpu``, or the accelerator's model."""
     process_table: str | None = None
     """What process numbers count in; tells the host from another, or a container, of the same name."""
     status: Status = "running"

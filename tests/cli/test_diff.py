@@ -91,6 +91,7 @@ def test_results_come_with_the_change_in_percent_and_make_no_difference(runs):
         ("environment", {"versions": {"torch": "1.0"}}, "torch"),
         ("environment", {"world_size": 2}, "world_size"),
         ("environment", {"host": "elsewhere"}, "host"),
+        ("environment", {"device": "NVIDIA H200"}, "device"),
     ],
 )
 def test_each_section_but_the_result_makes_a_difference(runs, section, fields, key):

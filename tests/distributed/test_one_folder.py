@@ -32,6 +32,7 @@ def test_late_ranks_share_the_folder_and_the_tracker_is_opened_once(command, tmp
     assert (run / "opened").read_text() == f"0 {run}\n"
     assert sorted(path.name for path in (run / "logs").iterdir()) == [f"rank-{rank}.log" for rank in range(4)]
     assert [path.name for path in run.glob("config*")] == ["config.toml"]
+    assert record_of(run)["device"] == "cpu"
 
 
 def test_a_config_is_written_once_and_never_over_another_run_s(command, tmp_path):
