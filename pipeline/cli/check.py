@@ -16,13 +16,20 @@ if TYPE_CHECKING:
     from pipeline.cli.checking import Batches, Report
     from pipeline.registry.provenance import Provenance
 
+_MOST_RANKS = 1_000_000
+"""Each has a share of its own to be told."""
+
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key; VALUE is TOML or text.")
 @click.option("--unset", "unsets", multiple=True, metavar="KEY", help="Take a key or table out.")
 @click.option(
-    "--world-size", type=click.IntRange(min=1), default=1, show_default=True, help="Ranks to deal to."
+    "--world-size",
+    type=click.IntRange(1, _MOST_RANKS),
+    default=1,
+    show_default=True,
+    help="Ranks to deal to.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, the problems too.")
 @click.option("--resolved", is_flag=True, help="Print the resolved config alone, as TOML.")

@@ -42,6 +42,8 @@ _BOUNDS = {
     "string_too_short": ("min_length", "at least {} characters"),
     "string_too_long": ("max_length", "at most {} characters"),
 }
+_CHOICES = {"literal_error": "expected", "union_tag_invalid": "expected_tags"}
+"""Where each of these errors lists the choices."""
 _CHOICE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,]+""")
 
 
@@ -121,8 +123,8 @@ def _words(details: ErrorDetails, rest: KeyPath) -> Words:
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
         return Words(words.format(context[name]))
-    if kind == "literal_error":
-        return _one_of(str(context.get("expected", "")))
+    if kind in _CHOICES:
+        return _one_of(str(context.get(_CHOICES[kind], "")))
     message = re.sub(r"^(Value error, |Assertion failed, )", "", details["msg"])
     if kind in ("value_error", "assertion_error"):
         return _authors(message)

@@ -39,7 +39,7 @@ from pipeline.api.duration import parse_duration
 from pipeline.api.kinds import Kind
 from pipeline.config.wording import show
 from pipeline.registry.holders import as_written, with_tables
-from pipeline.registry.traits import nested_kind, nested_kinds
+from pipeline.registry.traits import contains_itself, nested_kind, nested_kinds
 
 _LISTS = (
     list,
@@ -184,10 +184,22 @@ def _object(base: type, arguments: tuple[Any, ...]) -> Any | Unsettable:
 
 
 def _holder(model: type[BaseModel]) -> Any | Unsettable:
-    try:
-        return Annotated[with_tables(model, settable), AfterValidator(as_written(model))]
-    except RecursionError:
+    holder = holding_tables(model)
+    if isinstance(holder, Unsettable):
+        return holder
+    return Annotated[holder, AfterValidator(as_written(model))]
+
+
+def holding_tables(model: type[BaseModel]) -> type[BaseModel] | Unsettable:
+    """A model that takes tables where its fields take components."""
+    taking = {
+        name: one.annotation for name, one in model.model_fields.items() if nested_kinds(one.annotation)
+    }
+    if taking and contains_itself(model):
         return Unsettable("a table that contains itself")
+    tables = {name: settable(annotation) for name, annotation in taking.items()}
+    refused = (one for one in tables.values() if isinstance(one, Unsettable))
+    return next(refused, None) or with_tables(model, tables)
 
 
 def _container(base: type, arguments: tuple[Any, ...]) -> Any | Unsettable:

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
 
 from pydantic import BaseModel, create_model
 
-from pipeline.registry.traits import nested_kinds
 
-
-def with_tables(model: type[BaseModel], settable: Callable[[Any], Any]) -> type[BaseModel]:
+def with_tables(model: type[BaseModel], tables: Mapping[str, Any]) -> type[BaseModel]:
     """The model with each field that takes a component taking the component's table instead.
 
     Its validators run on such a model, before any component is built.
 
     Args:
-        settable: from an annotation to the type for pydantic that takes what a config may write for it.
-
-    Raises:
-        RecursionError: if the model contains itself.
+        tables: for each such field the type for pydantic that takes what a config may write.
     """
     fields: dict[str, Any] = {}
-    for name, field in model.model_fields.items():
-        if nested_kinds(field.annotation):
-            taking = copy(field)
-            taking.annotation = settable(field.annotation)
-            fields[name] = (taking.annotation, taking)
+    for name, annotation in tables.items():
+        taking = copy(model.model_fields[name])
+        taking.annotation = annotation
+        fields[name] = (annotation, taking)
     return create_model(model.__name__, __base__=model, **fields) if fields else model
 
 

@@ -15,10 +15,9 @@ from pipeline.config.faults import as_faults
 from pipeline.config.keys import KeyPath
 from pipeline.config.plan import CheckedTable, Fault
 from pipeline.config.wording import listed, nearest
-from pipeline.registry.annotations import Unsettable, settable
+from pipeline.registry.annotations import Unsettable, holding_tables
 from pipeline.registry.contracts import class_refusal
 from pipeline.registry.finished import CheckNested, Finished
-from pipeline.registry.holders import with_tables
 from pipeline.registry.nested import keys_at, nested_tables
 from pipeline.registry.plain import NoTomlForm, plain
 from pipeline.registry.signature import Parameter, Signature, read_signature
@@ -167,5 +166,7 @@ def schema_of(kind: Kind, component: Callable[..., Any]) -> Schema:
     model = getattr(component, "config_model", None)
     declared = None
     if isinstance(model, type) and issubclass(model, BaseModel) and not signature.refusal:
-        declared = with_tables(model, settable)
+        declared = holding_tables(model)
+    if isinstance(declared, Unsettable):
+        return Schema(signature, f"its config_model cannot be written in a config: it is {declared.reason}")
     return Schema(signature, signature.refusal or class_refusal(kind, component), declared)

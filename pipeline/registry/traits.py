@@ -46,6 +46,11 @@ def may_hold_secret(annotation: Any) -> bool:
     return any(is_secret(one) for one in _parts(annotation))
 
 
+def contains_itself(model: type[BaseModel]) -> bool:
+    """Whether a model stands somewhere in its own fields."""
+    return any(model in _parts(field.annotation) for field in model.model_fields.values())
+
+
 def _parts(annotation: Any) -> Iterator[Any]:
     """The annotation, and all that stands in it and in the fields of pydantic's models."""
     pending, seen = [annotation], set()

@@ -119,6 +119,11 @@ def test_ranks_without_a_share_are_a_warning(config):
     assert "warning" not in result.stdout
 
 
+def test_more_ranks_than_can_be_listed_are_refused(config):
+    result = call("check", config, "--world-size", 10**11)
+    assert result.exit_code == 2 and "1<=x<=1000000" in result.stderr
+
+
 def test_hooks_in_order_and_the_monitor(config):
     document = report(config, "--set", "hooks.nan_guard={}", "--set", "hooks.lr_monitor={ranks='main'}")
     assert [(hook["name"], hook["ranks"]) for hook in document["hooks"]] == [

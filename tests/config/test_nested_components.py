@@ -209,3 +209,39 @@ def test_a_table_in_a_pydantic_model_keeps_what_its_new_type_takes(load) -> None
     config = load_with_registry("child.toml", sets=["model.branches.0.inner.type=deep"]).config
     assert config.tree["model"]["branches"][0]["inner"] == {"type": "deep", "depth": 1, "shared": 3}
     assert "which does not take width: dropped" in config.warnings[0]
+
+
+LOOPS = """
+from pydantic import BaseModel, ConfigDict
+from torch import nn
+from pipeline import register
+
+class Tree(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    inner: nn.Module
+    kids: list["Tree"] = []
+
+class Wood(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    trees: dict[str, Tree] = {}
+
+@register("model", "argument")
+class Argument(nn.Module):
+    def __init__(self, wood: Wood): ...
+
+@register("model", "declared")
+class Declared(nn.Module):
+    config_model = Wood
+"""
+
+
+@pytest.mark.parametrize("name", ["argument", "declared"])
+def test_a_model_of_components_that_contains_itself_is_refused_with_its_reason(load, tmp_path, name) -> None:
+    """REG-06: by the type of the component, without a traceback."""
+    (tmp_path / f"loops_{tmp_path.name}.py").write_text(LOOPS)
+    local = f"components=['loops_{tmp_path.name}.py']"
+    sets = ["--set", local, "--unset", "model", "--set", f"model={{type='{name}'}}"]
+    result = call("check", "pipeline.toml", *sets)
+    assert result.exit_code == 2 and "Traceback" not in result.stderr
+    assert f"--set model.type: the model '{name}' cannot be used from a config: " in result.stderr
+    assert "a table that contains itself" in result.stderr

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, Field, SecretStr
 
 from pipeline import MetricName
 from pipeline.api.kinds import Kind
@@ -74,6 +74,24 @@ def test_a_secret_inside_a_model_is_named_by_its_own_key():
     assert "77777" not in str(fault)
     (fault,) = check(hook, {"login": {"user": "me", "tokn": "hunter2", "token": "x"}}).faults
     assert fault.path == ("login", "tokn") and fault.nearest == "token"
+
+
+class Left(BaseModel):
+    way: Literal["left"]
+
+
+class Right(BaseModel):
+    way: Literal["right"]
+    by: int = 1
+
+
+def test_a_model_that_is_told_by_a_key_has_its_choices_named():
+    def hook(turn: Annotated[Left | Right, Field(discriminator="way")]): ...
+
+    (fault,) = check(hook, {"turn": {"way": "straight"}}).faults
+    assert fault.path == ("turn",) and fault.expected.startswith('"left" or "right"')
+    (fault,) = check(hook, {"turn": {"way": "right", "by": "x"}}).faults
+    assert fault.path == ("turn", "by")
 
 
 def test_sets_are_written_in_one_order_and_named_tuples_are_made():
