@@ -28,17 +28,21 @@ def test_an_unknown_command_is_a_usage_error():
 
 
 def test_help_imports_nothing_heavy():
+    """PRF-02: by what is in sys.modules afterwards, since a time would depend on the machine."""
     assert not modules_of("--help") & (HEAVY | {"pydantic", "rich"})
 
 
 def test_the_list_of_components_imports_no_torch():
+    """PRF-02."""
     assert not modules_of("components") & HEAVY
 
 
 def test_runs_imports_no_torch(tmp_path):
+    """PRF-02."""
     assert not modules_of("runs", "--runs-dir", tmp_path) & HEAVY
 
 
 def test_diff_of_two_files_that_only_differ_in_values_imports_no_torch(tmp_path):
+    """PRF-02."""
     other = write_tiny(tmp_path, "[optimizer]\nlr = 0.2\n")
     assert "torch" not in modules_of("diff", tmp_path / "base.toml", other)
