@@ -76,6 +76,12 @@ def same(names: tuple[str, ...], sides: tuple[str, ...]) -> None:
     _write_page()
 
 
+@main.command("page")
+def page_again() -> None:
+    """results.md anew, from the measurements that are kept."""
+    _write_page()
+
+
 @main.command()
 @click.option("--quick", is_flag=True, help="Few lengths; not kept.")
 def order(quick: bool) -> None:

@@ -47,7 +47,7 @@ def _section(measured: Measured) -> str:
             f"## {case.workload_name}, {case.world_size} rank{'s' * (case.world_size > 1)}",
             "",
             f"{case.workload.about}.",
-            f"Measured {here.date} UTC at commit {here.commit}, {rounds} rounds; {here.machine};",
+            f"Measured {here.date} UTC at commit {here.commit}, {_rounds(rounds)}; {here.machine};",
             f"{', '.join(f'{name} {of}' for name, of in here.versions.items())}.",
             "",
             _line(COLUMNS),
@@ -57,6 +57,10 @@ def _section(measured: Measured) -> str:
             "",
         ]
     )
+
+
+def _rounds(rounds: int) -> str:
+    return f"{rounds} rounds" if rounds > 1 else "one round: a look, not a measurement"
 
 
 def _row(comparison: Comparison, side: str) -> list[str]:

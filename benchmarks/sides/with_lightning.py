@@ -11,7 +11,7 @@ import lightning
 from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor
 from torch.optim import Optimizer
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, DistributedSampler
 
 from benchmarks.job import LOG_EVERY, Job, job_of_this_process, place
 from benchmarks.meter import Meter
@@ -38,10 +38,14 @@ class Module(lightning.LightningModule):
 def train(job: Job) -> None:
     workload = job.workload
     rank, world_size = place()
+    dataset = workload.data.make()
+    # By itself it shuffles what several ranks train on, whatever the loader says.
+    in_order = world_size > 1 and not job.shuffle
     loader = DataLoader(
-        workload.data.make(),
+        dataset,
         batch_size=workload.microbatch,
         shuffle=job.shuffle,
+        sampler=DistributedSampler(dataset, world_size, rank, shuffle=False) if in_order else None,
         num_workers=workload.workers,
         persistent_workers=workload.workers > 0,
         drop_last=True,
@@ -49,6 +53,7 @@ def train(job: Job) -> None:
     trainer = lightning.Trainer(
         accelerator="cpu",
         devices=world_size,
+        use_distributed_sampler=not in_order,
         strategy="ddp" if world_size > 1 else "auto",
         max_steps=job.steps,
         accumulate_grad_batches=workload.accumulation,
