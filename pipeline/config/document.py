@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import errno
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pipeline.config.keys import KeyPath, children
 from pipeline.config.plan import Place
@@ -61,6 +62,18 @@ def read_document(path: Path) -> Document:
     return Document(path, data, tree, places)
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading.
+
+    Raises:
+        OSError: if it cannot be opened, or is a pipe or a device, which could be waited for for ever and
+            gives its text to one process alone.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "it is a pipe or a device; save what it gives as a file", str(path))
+    return path.open("rb")
+
+
 def unusable_keys(tree: Any) -> Iterator[tuple[KeyPath, str, str]]:
     """What TOML allows and a config does not: (path, message, expected) for each."""
     stack: list[tuple[KeyPath, Any]] = [((), tree)]
@@ -93,7 +106,7 @@ def _read(path: Path) -> bytes:
     try:
         if path.is_dir():
             raise _refusal(path, "is a folder", "a TOML file")
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise _refusal(path, "there is no such file", "the path of a TOML file") from None

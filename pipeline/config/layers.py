@@ -8,7 +8,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from pipeline.config.document import Document, read_document, unusable_keys
+from pipeline.config.document import Document, open_regular, read_document, unusable_keys
 from pipeline.config.keys import KeyPath, copied, dotted, find
 from pipeline.config.overrides import Override, parse_overrides
 from pipeline.config.plan import Place, Source
@@ -239,7 +239,8 @@ def _listed(value: Any, place: Place, report: Report) -> list[str]:
 def _read_local(named: _Named, report: Report) -> Iterator[tuple[Source, Place]]:
     try:
         path = (named.folder / named.name).absolute()
-        yield Source(path, path.read_bytes()), named.place
+        with open_regular(path) as file:
+            yield Source(path, file.read()), named.place
     except OSError as error:
         message = f"{show_path(named.name)} cannot be read: {error.strerror}"
         expected = "a Python file, relative to this config"

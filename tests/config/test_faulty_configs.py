@@ -5,6 +5,7 @@ Each example is a change of this config, as text after text to replace, and the 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -642,6 +643,12 @@ def test_no_such_file_and_a_folder(tmp_path) -> None:
         read("a\0b")
 
 
+def test_a_pipe_is_not_waited_for(tmp_path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(ConfigError, match="cannot be read: it is a pipe or a device; save"):
+        read(tmp_path / "pipe.toml")
+
+
 EXTENDS = {
     "missing base": ('extends = "none.toml"\n', {}, [
         f"{P}:1:1: extends: none.toml: there is no such file; expected the path of a TOML file",
@@ -706,6 +713,11 @@ EXTENDS = {
         f'{P}:1:15: components: "{"folder/" * 20}none.py" cannot be read: No such file or directory; '
         "expected a Python file, relative to this config; --set 'components=[\"FILE\"]' names one that was "
         "moved",
+    ]),
+    "component file is a device": ('components = ["/dev/zero"]\n', {}, [
+        f'{P}:1:15: components: "/dev/zero" cannot be read: it is a pipe or a device; save what it gives as '
+        "a file; expected a Python file, relative to this config; --set 'components=[\"FILE\"]' names one "
+        "that was moved",
     ]),
     "components are no list": ('components = "a.py"\n', {}, [
         f'{P}:1:1: components: got "a.py"; expected a list of Python files',
