@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -88,7 +88,7 @@ class Draft:
     def _masked(self, message: str, path: KeyPath) -> str:
         """The message without what came from the environment to ``path``, below or around it."""
         around = (path[:length] for length in range(len(path)))
-        near = [*self._taken.get(path, ()), *(one for one in around if one in self.interpolated.environment)]
+        near = [*self.variables(path), *(one for one in around if one in self.interpolated.environment)]
         for taken in near if message else ():
             value, written = find(self.tree, taken), self.interpolated.environment[taken]
             if isinstance(value, str) and value:
@@ -96,6 +96,10 @@ class Draft:
                     message = message.replace(shown, written)
                 message = _without_beginning(message, value, written)
         return message
+
+    def variables(self, path: KeyPath) -> Sequence[KeyPath]:
+        """The paths at or below this one whose values came from the environment."""
+        return self._taken.get(path, ())
 
     @cached_property
     def _taken(self) -> Mapping[KeyPath, list[KeyPath]]:

@@ -29,9 +29,9 @@ def check_reading_environment(
     refused = [fault.path for fault in checked.faults if fault.path]
     again = copied(table)
     changed = False
-    for whole in draft.interpolated.whole:
-        inside = whole[len(path) :]
-        if not under(whole, path) or not any(under(inside, fault) for fault in refused):
+    for variable in draft.variables(path):
+        inside = variable[len(path) :]
+        if variable not in draft.interpolated.whole or not any(under(inside, fault) for fault in refused):
             continue
         holder = find(again, inside[:-1])
         if holder is not None and inside[-1] in (holder if isinstance(holder, dict) else range(len(holder))):
@@ -57,10 +57,9 @@ def writable(draft: Draft, path: KeyPath, checked: CheckedTable) -> dict[str, An
     interpolation too.
     """
     plain = {name: escaped(value) for name, value in checked.plain.items()}
-    environment = draft.interpolated.environment
-    for variable, written in environment.items():
+    for variable in draft.variables(path):
         inside = variable[len(path) :]
-        if not under(variable, path) or not inside or inside[0] not in plain:
+        if not inside or inside[0] not in plain:
             continue
         value = find(plain, inside)
         if value is None or _is_reordered(checked.arguments, inside):  # the argument goes back as it was
@@ -68,7 +67,7 @@ def writable(draft: Draft, path: KeyPath, checked: CheckedTable) -> dict[str, An
         elif inside in checked.paths:
             find(plain, inside[:-1])[inside[-1]] = written_path(draft, variable)
         elif inside not in checked.choices and _holds_text(value) and not _is_time(checked, inside):
-            find(plain, inside[:-1])[inside[-1]] = written
+            find(plain, inside[:-1])[inside[-1]] = draft.interpolated.environment[variable]
     _hide_secrets(draft, path, plain, checked.secrets)
     return plain
 
@@ -85,7 +84,6 @@ def written_path(draft: Draft, path: KeyPath) -> str:
 
 def _hide_secrets(draft: Draft, path: KeyPath, plain: dict[str, Any], secrets: frozenset[KeyPath]) -> None:
     """Put an interpolation in the place of each secret; one that is a default is left out."""
-    environment = draft.interpolated.environment
     for secret in sorted(secrets, key=str, reverse=True):  # from behind, as defaults are taken out
         holds_others = any(other != secret and under(other, secret) for other in secrets)
         if holds_others or find(plain, secret) is None:
@@ -93,7 +91,7 @@ def _hide_secrets(draft: Draft, path: KeyPath, plain: dict[str, Any], secrets: f
         key = (*path, *secret)
         if find(draft.written, key) is None:
             del find(plain, secret[:-1])[secret[-1]]
-        elif not any(under(variable, key) for variable in environment):
+        elif not draft.variables(key):
             find(plain, secret[:-1])[secret[-1]] = f"${{oc.env:{secret_variable(key)}}}"
 
 

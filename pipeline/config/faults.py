@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.keys import KeyPath, find, under
+from pipeline.config.keys import KeyPath, find
 from pipeline.config.plan import Fault
 from pipeline.config.wording import kind_of, listed, nearest, show
 
@@ -87,8 +87,9 @@ def as_faults(
             faults[*path, missing] = Fault((*path, missing), "is missing", "a value; there is no default")
         elif (words := _words(details, rest)) not in said.setdefault(path, []):
             said[path].append(words)
+    holders = {path[:length] for path in (*said, *faults) for length in range(len(path))}
     for path, branches in said.items():
-        if not any(under(other, path) and other != path for other in (*said, *faults)):
+        if path not in holders:
             note = (notes or {}).get(str(path[0])) if path else None
             is_secret = bool(path) and path[0] in secrets
             faults[path] = _fault(path, find(table, path), branches, note, is_secret=is_secret)

@@ -43,6 +43,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "hooks": lambda n: "".join(f"[hooks.h{i}]\ntype = 'ema'\n" for i in range(n)),
     "unknown hooks": lambda n: "".join(f"[hooks.h{i}]\n" for i in range(n)),
     "unknown arguments": lambda n: "".join(f"[hooks.h{i}]\ntype = 'ema'\nz{i} = 1\n" for i in range(n)),
+    "unfitting items": lambda n: f"[dataset.eval]\ntype = 'random'\ninput_shape = [{'true, ' * n}]\n",
     "unfitting variables": lambda n: "".join(
         f"[hooks.h{i}]\ntype = 'ema'\ndecay = '${{oc.env:TEST_TEXT}}-{i}'\n" for i in range(n)
     ),
