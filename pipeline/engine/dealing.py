@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,14 +26,14 @@ class Dealing:
     global_batch_size: int
     drop_last: bool = False
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """Global batches in an epoch."""
         if self.drop_last:
             return self.samples // self.global_batch_size
         return -(-self.samples // self.global_batch_size)
 
-    @property
+    @cached_property
     def samples_used(self) -> int:
         """Samples that an epoch consumes, over all ranks."""
         return min(self.samples, self.steps * self.global_batch_size)

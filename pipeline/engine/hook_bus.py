@@ -43,9 +43,10 @@ class BoundHook:
 
 @dataclass(frozen=True)
 class _Call:
-    """A hook's method that is due on this rank."""
+    """A hook's method that is due on this rank, with all that a call needs: some come every step."""
 
-    bound: BoundHook
+    key: str
+    gated: bool
     method: Callable[..., None]
     view: RunView
 
@@ -86,7 +87,7 @@ class HookBus:
         for event in EVENTS:
             wanted = [bound for bound in self.hooks if bound.overrides(event)]
             self._calls[event] = [
-                _Call(bound, getattr(bound.hook, event), views[bound.name])
+                _Call(bound.key, bound.gated, getattr(bound.hook, event), views[bound.name])
                 for bound in wanted
                 if bound.runs_on(facts.world)
             ]
@@ -100,9 +101,9 @@ class HookBus:
         self._called.add(event)
         self._unlogged = self._unlogged or event in self._logging_events
         for due in self._calls[event]:
-            self.on_phase(due.bound.key)
-            if due.bound.gated:
-                with self.without_collectives(f"{due.bound.key}.{event}"):
+            self.on_phase(due.key)
+            if due.gated:
+                with self.without_collectives(f"{due.key}.{event}"):
                     due.method(due.view, *arguments)
             else:  # at every step, without the cost of a context
                 due.method(due.view, *arguments)
@@ -149,7 +150,7 @@ class HookBus:
     def report(self, error: BaseException) -> None:
         """Call ``on_exception``; what fails in there becomes a note on the error that is on its way."""
         for due in self._calls["on_exception"]:
-            key = f"{due.bound.key}.on_exception"
+            key = f"{due.key}.on_exception"
             try:
                 with self.without_collectives(key):  # which runs on this rank alone, wherever the hook does
                     due.method(due.view, error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,8 @@ class Reader:
         self.dealing = dealing
         self._world = world
         self._epoch: int | None = None
-        self._max_microbatch_size = max_microbatch_size or dealing.global_batch_size
+        # An epoch has shares of two or three sizes, and every step asks how one is cut.
+        self._cut = cache(partial(cut_evenly, limit=max_microbatch_size or dealing.global_batch_size))
         self._source = source_of(fetcher, world, settings, worker_seed)
 
     @property
@@ -97,9 +98,7 @@ class Reader:
 
     def microbatch_sizes(self, window_size: int) -> tuple[int, ...]:
         """How this rank's share of a window is cut."""
-        return cut_evenly(
-            share_size(window_size, self._world.rank, self._world.world_size), self._max_microbatch_size
-        )
+        return self._cut(share_size(window_size, self._world.rank, self._world.world_size))
 
     def _set_epoch(self, epoch: int) -> None:
         """Tell the dataset and the order, before anything is read; once for each epoch."""
@@ -120,7 +119,7 @@ class Reader:
         for share in shares:
             indices = np.ascontiguousarray(share, dtype=np.int64)
             start = 0
-            for size in cut_evenly(len(indices), self._max_microbatch_size):
+            for size in self._cut(len(indices)):
                 yield Request(epoch, indices[start : start + size])
                 start += size
 

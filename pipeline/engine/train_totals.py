@@ -16,11 +16,12 @@ class TrainTotals:
         self._sums = torch.zeros(
             4, dtype=sum_dtype(device), device=device
         )  # loss, weight, norms, steps with norms
+        self._loss = self._sums[0]  # a view, made once and not in every step
         self._samples = 0  # weights that are plain counts add up here, without touching the device
 
     def add(self, loss: Tensor, weight: Tensor | int) -> None:
         """Take in a microbatch: its loss sum () and its weight."""
-        self._sums[0].add_(loss.detach())
+        self._loss.add_(loss.detach())
         if isinstance(weight, int):
             self._samples += weight
         else:
@@ -34,7 +35,7 @@ class TrainTotals:
     @property
     def finite(self) -> Tensor:
         """Whether the loss sum so far is neither NaN nor infinite, a bool () on the device."""
-        return torch.isfinite(self._sums[0])
+        return torch.isfinite(self._loss)
 
     def state(self) -> State:
         """The sums as one state of the fused collective, (4,)."""
