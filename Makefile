@@ -27,7 +27,7 @@ test: dev ## the tests
 soak: dev ## the tests with their full counts, no skips; writes docs/soak.md
 	$(pytest) --soak
 
-bench: ## the engine against hand-written loops and other frameworks (20 minutes)
+bench: ## the engine against hand-written loops and other frameworks (an hour and more)
 	@scripts/environment bench
 	$(python) -m benchmarks
 
