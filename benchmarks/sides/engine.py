@@ -1,4 +1,4 @@
-"""The engine on a workload: the config that says it, and the local components that it names."""
+"""The engine on a workload: the config that says it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import tomli_w
 from safetensors.torch import save_file
-from torch.utils.data import Dataset
 
 from benchmarks.job import LOG_EVERY, Job
-from benchmarks.meter import Meter
-from benchmarks.workloads import MOMENTUM, WORKLOADS
-from pipeline import Hook, Run, register
+from benchmarks.workloads import MOMENTUM
+
+PARTS = Path(__file__).resolve().with_name("engine_parts.py")
+"""Read by the run alone: importing it registers what is in it."""
 
 
 def command(job: Job, world_size: int) -> list[str]:
@@ -32,7 +32,7 @@ def _config(job: Job, world_size: int) -> dict[str, Any]:
     return {
         "name": workload.name,
         "seed": 7,
-        "components": [str(Path(__file__).resolve())],
+        "components": [str(PARTS)],
         "model": {**workload.model, "weights": str(first)},
         "dataset": {"train": {"type": "benchmark", "workload": workload.name}},
         "objective": {"type": workload.data.objective},
@@ -49,26 +49,3 @@ def _config(job: Job, world_size: int) -> dict[str, Any]:
         "distributed": {"device": "cpu", "threads": 1},
         "hooks": {"meter": {"job": str(Path(job.folder, "job.json"))}},
     }
-
-
-@register("dataset", "benchmark")
-def benchmark(workload: str) -> Dataset[Any]:
-    """The workload's data."""
-    return WORKLOADS[workload].data.make()
-
-
-@register("hook", "meter")
-class MeterHook(Hook):
-    """Hangs the clock into the optimizer, and writes what it has seen."""
-
-    ranks = "all"
-
-    def __init__(self, job: Path) -> None:
-        self._job = Job.read(job)
-
-    def on_run_start(self, run: Run) -> None:
-        self._meter = Meter(run.optimizer, self._job)
-
-    def on_run_end(self, run: Run) -> None:
-        if run.world.rank == 0:
-            self._meter.write()

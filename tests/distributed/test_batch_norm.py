@@ -58,7 +58,7 @@ def test_joining_them_needs_cuda_and_as_many_microbatches(command, tmp_path):
     config = config_of(tmp_path, train__sync_batchnorm=True, train__max_microbatch_size=2)
     batch = ["--set", "train.global_batch_size=9"]
     job = command(2, ["run", config, "--runs-dir", tmp_path / "runs", *batch])
-    assert job.wait() == [2, 2], job.report()
+    assert job.wait() in ([2, 2], [2, 75]), job.report()  # the launcher may end the other rank first
     line = next(n for n, text in enumerate(config.read_text().splitlines(), 1) if "sync_batchnorm" in text)
     cpu, uneven = job.stderr(0).splitlines()
     assert cpu.startswith(f"{config}:{line}:")

@@ -82,7 +82,14 @@ def test_workers_leave_a_stop_to_their_rank(command, tmp_path, number, start_met
 def spawned(pid):
     """Processes that import torch, or have done so, to become workers."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [int(child) for child in children if b"spawn_main" in command_line(child)]
+
+
+def command_line(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has ended just now
+        return b""
 
 
 def test_a_stop_while_workers_start_does_not_end_them(command, tmp_path):

@@ -111,7 +111,7 @@ def test_changes_are_listed_and_refused_or_taken(command, tmp_path):
     job = command(
         2, ["run", config, "--resume", folder, *runs, "--set", "model.width=9", "--set", "optimizer.lr=0.01"]
     )
-    assert job.wait() == [2, 2], job.report()
+    assert job.wait() in ([2, 2], [2, 75]), job.report()  # the launcher may end the other rank first
     assert "model.width" in job.stderr(0) and "refused" in job.stderr(0)
     assert "optimizer.lr: was 0.1, is 0.01: wants --accept-changes" in job.stderr(0)
     assert job.stderr(1) == ""
