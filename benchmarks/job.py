@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -66,6 +69,23 @@ def job_of_this_process() -> Job:
     """The job that the command line names; its threads are set."""
     torch.set_num_threads(1)
     return Job.read(Path(sys.argv[1]))
+
+
+@contextmanager
+def joined() -> Iterator[None]:
+    """In a group of the ranks, where there are several; as a decorator it ends after the function's names.
+
+    DDP's reducer must be gone before the group is: else gloo's threads can deadlock with it.
+    """
+    _, world_size = place()
+    if world_size == 1:
+        yield
+        return
+    dist.init_process_group("gloo")
+    yield
+    gc.collect()
+    dist.barrier()
+    dist.destroy_process_group()
 
 
 def unreduced(model: nn.Module) -> AbstractContextManager[None]:

@@ -14,20 +14,18 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from benchmarks.job import LOG_EVERY, Job, job_of_this_process, place, unreduced
+from benchmarks.job import LOG_EVERY, Job, job_of_this_process, joined, place, unreduced
 from benchmarks.meter import Meter
 
 
+@joined()
 def train(job: Job) -> None:
     workload = job.workload
     rank, world_size = place()
-    if world_size > 1:
-        dist.init_process_group("gloo")
     model = workload.make_model()
     wrapped: nn.Module = DistributedDataParallel(model) if world_size > 1 else model
     optimizer = workload.make_optimizer(model)
@@ -49,8 +47,6 @@ def train(job: Job) -> None:
             total.zero_()
     if rank == 0:
         meter.write()
-    if world_size > 1:
-        dist.destroy_process_group()
 
 
 def read(job: Job, dataset: Dataset[Any]) -> Iterable[tuple[Tensor, ...]]:

@@ -9,20 +9,18 @@ from contextlib import nullcontext
 from itertools import count
 from typing import Any
 
-import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
-from benchmarks.job import LOG_EVERY, Job, job_of_this_process, place, unreduced
+from benchmarks.job import LOG_EVERY, Job, job_of_this_process, joined, place, unreduced
 from benchmarks.meter import Meter
 
 
+@joined()
 def train(job: Job) -> None:
     workload = job.workload
     rank, world_size = place()
-    if world_size > 1:
-        dist.init_process_group("gloo")
     model = workload.make_model()
     wrapped: nn.Module = DistributedDataParallel(model) if world_size > 1 else model
     optimizer = workload.make_optimizer(model)
@@ -63,8 +61,6 @@ def train(job: Job) -> None:
             break
     if rank == 0:
         meter.write()
-    if world_size > 1:
-        dist.destroy_process_group()
 
 
 if __name__ == "__main__":
