@@ -136,7 +136,7 @@ def _sorted(rows: list[RunRow], sort: str | None) -> list[RunRow]:
 def _hint(key: str, tables: Sequence[Mapping[str, Any]]) -> str:
     from pipeline.config.wording import nearest
 
-    near = nearest(key, dict.fromkeys(name for table in tables for name in table))
+    near = nearest(key, dict.fromkeys(name for table in tables for name in table), most=None)
     return f"; did you mean {near!r}?" if near else ""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 _LONGEST = 80
 _COMPARED = 500
-"""How many names are compared with one that is unknown: comparing is slow, and a config may be large."""
+"""How many names of a config are compared with one that is unknown: that is slow, and it may be large."""
 
 
 def show(value: Any) -> str:
@@ -44,9 +44,13 @@ _WORDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 )
 
 
-def nearest(name: object, names: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """The closest of ``names`` to a mistyped one, whatever their case; empty where none is close."""
-    known = {one.lower(): one for one in islice(names, _COMPARED)}
+def nearest(name: object, names: Iterable[str], *, cutoff: float = 0.6, most: int | None = _COMPARED) -> str:
+    """The closest of ``names`` to a mistyped one, whatever their case; empty where none is close.
+
+    Args:
+        most: how many of the names to look at; None: all of them.
+    """
+    known = {one.lower(): one for one in islice(names, most)}
     matches = get_close_matches(str(name)[:_LONGEST].lower(), known, n=1, cutoff=cutoff)
     return known[matches[0]] if matches else ""
 

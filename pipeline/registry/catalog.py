@@ -104,7 +104,7 @@ class Catalog:
     def _unknown(self, kind: Kind, type_name: str, name: str) -> Fault:
         claims = self.claims(kind)
         spellings = {claim.qualified if "/" in type_name else claim.name for claim in claims}
-        near = nearest(type_name, sorted(spellings))
+        near = nearest(type_name, sorted(spellings), most=None)
         message = f"there is no {kind} {type_name!r}"
         elsewhere = [str(other) for other in Kind if other != kind and self._named(other, name)]
         if elsewhere:

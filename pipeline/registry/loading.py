@@ -34,7 +34,7 @@ def load_entry(entry: Entry) -> Any | Fault:
         try:
             found = getattr(found, part)
         except AttributeError as error:
-            near = nearest(part, dir(found))
+            near = nearest(part, dir(found), most=None)
             return _broken(entry, f"{module_name} has no {part!r}", error, nearest=near)
         except (Exception, SystemExit) as error:  # noqa: BLE001 -- a module's __getattr__ may raise anything
             return _broken(entry, f"looking it up raised {type(error).__name__}", error)

@@ -160,6 +160,17 @@ def test_nearest_object_of_a_module_is_given(broken):
     assert fault_of(broken, Kind.HOOK, "without_object").nearest == "Boon"
 
 
+def test_nearest_object_of_a_large_module_is_given(install):
+    names = "".join(f"A{number} = None\n" for number in range(600))
+    install(
+        "large",
+        "1.0",
+        "[pipeline.hooks]\nlate = large_module:Boom\n",
+        {"large_module": f"{names}Boon = None\n"},
+    )
+    assert fault_of(Registry.discover(), Kind.HOOK, "late").nearest == "Boon"
+
+
 def test_listing_marks_broken_ones(broken):
     """REG-01: the list shows good components and marks broken ones with the reason."""
     problems = {line.name: line.problem for line in broken.listing() if line.distribution != "pipeline-ddp"}
