@@ -143,9 +143,12 @@ def _go_on(
     if reached > step:
         say(f"steps {step + 1} to {reached} are repeated")
     attempt = len(record.attempts)
-    for problem in metric_log.damage(folder.metrics):
-        say(f"warning: {problem}; it is moved aside")
-    moved = metric_log.rewind(folder.metrics, step, attempt=attempt)
+    moved = metric_log.rewind(
+        folder.metrics,
+        step,
+        attempt=attempt,
+        on_damage=lambda error: say(f"warning: {error}; it is moved aside"),
+    )
     if moved:
         say(f"{moved} rows of metrics.jsonl past step {step} were moved aside")
     CheckpointStore(folder.checkpoints).rewind(step)

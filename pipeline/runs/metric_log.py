@@ -6,7 +6,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -105,16 +105,14 @@ def read_rows(path: Path) -> list[Row]:
     return log.rows
 
 
-def damage(path: Path) -> list[str]:
-    """What is wrong with each line before the last that is no row: ``FILE:LINE: why``.
-
-    Raises:
-        RunError: if the file cannot be read.
-    """
-    return [str(line.error) for line in _read(path).damaged]
-
-
-def rewind(path: Path, step: int, *, attempt: int, superseded: Path | None = None) -> int:
+def rewind(
+    path: Path,
+    step: int,
+    *,
+    attempt: int,
+    superseded: Path | None = None,
+    on_damage: Callable[[RunError], object] = lambda error: None,
+) -> int:
     """Move the rows past ``step``, and lines that are no rows, aside, so that no step appears twice.
 
     A torn last line is one of these, and so is one that was damaged since: it stops no resume. They
@@ -126,6 +124,7 @@ def rewind(path: Path, step: int, *, attempt: int, superseded: Path | None = Non
         step: rows up to it stay; -1 moves all.
         attempt: the attempt (from 1) that wrote the rows.
         superseded: where to; by default beside ``path``.
+        on_damage: told what is wrong with each damaged line before the last, with file and line.
 
     Returns:
         How many rows were moved.
@@ -134,6 +133,8 @@ def rewind(path: Path, step: int, *, attempt: int, superseded: Path | None = Non
         RunError: if the log cannot be read, or something cannot be written.
     """
     log = _read(path)
+    for line in log.damaged:
+        on_damage(line.error)
     gone = [row for row in log.rows if row["step"] > step]
     torn = [line.text for line in log.damaged] + ([log.torn] if log.torn else [])
     if not gone and not torn and log.ends_whole:
