@@ -87,9 +87,7 @@ class Draft:
 
     def _masked(self, message: str, path: KeyPath) -> str:
         """The message without what came from the environment to ``path``, below or around it."""
-        around = (path[:length] for length in range(len(path)))
-        near = [*self.variables(path), *(one for one in around if one in self.interpolated.environment)]
-        for taken in near if message else ():
+        for taken in (*self.variables(path), *self.variables_around(path)) if message else ():
             value, written = find(self.tree, taken), self.interpolated.environment[taken]
             if isinstance(value, str) and value:
                 for shown in (show(value), repr(value)):
@@ -100,6 +98,11 @@ class Draft:
     def variables(self, path: KeyPath) -> Sequence[KeyPath]:
         """The paths at or below this one whose values came from the environment."""
         return self._taken.get(path, ())
+
+    def variables_around(self, path: KeyPath) -> list[KeyPath]:
+        """The tables and arrays above a path that came from the environment as a whole."""
+        above = (path[:length] for length in range(len(path)))
+        return [one for one in above if one in self.interpolated.environment]
 
     @cached_property
     def _taken(self) -> Mapping[KeyPath, list[KeyPath]]:

@@ -81,7 +81,7 @@ def _check(draft: Draft, kind: Kind, path: KeyPath, table: Mapping[str, Any]) ->
     name = _type(draft, kind, path, table)
     if name is None:
         return None
-    if any(path[:length] in draft.interpolated.environment for length in range(len(path) + 1)):
+    if path in draft.interpolated.environment or draft.variables_around(path):
         message = "a whole table comes from the environment"
         draft.complain(path, message, expected="variables for single values of it")
         return None
