@@ -10,7 +10,7 @@ from pathlib import Path
 
 from runs_of import only_run, record_of, write_config
 
-AT_ONCE = 30.0  # seconds from the record of the end to the end of the last process; a quiet machine takes 2
+AT_ONCE = 10.0  # seconds from the record of the end to the end of the last process, on a busy machine
 COMPLAINTS = ("terminate called", "Traceback", "Exception ignored", "leaked", "Aborted", "Warning", "warning")
 KINDS = tuple(product([False, True], repeat=3))
 
