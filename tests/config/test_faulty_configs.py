@@ -515,6 +515,29 @@ def test_edit(real_lines, monkeypatch, edits) -> None:
     assert real_lines(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("place", "head", "table"),
+    [
+        (
+            f"{P}:29:1",
+            "",
+            "[vars.ema]\ndecay = '${oc.env:TEST_TEXT}'\n[hooks]\nema = '${vars.ema}'",
+        ),
+        (
+            f"{P}:1:1",
+            "hooks = '${vars.hooks}'\n",
+            "[vars.hooks.ema]\ndecay = '${oc.env:TEST_TEXT}'",
+        ),
+    ],
+    ids=["itself", "one above it"],
+)
+def test_a_table_with_variables_is_not_referred_to(monkeypatch, real_lines, place, head, table) -> None:
+    monkeypatch.setenv("TEST_TEXT", "hush")
+    found = real_lines(head + CONFIG.replace("[hooks.ema]", table))
+    what = "a whole table comes from the environment; expected variables for single values of it"
+    assert found == [f"{place}: hooks.ema: {what}"]
+
+
 OVERRIDES = {
     "no equals sign": (["optimizer.lr"], [], [
         '--set: "optimizer.lr" has no \'=\'; expected KEY=VALUE, as optimizer.lr=0.01',
