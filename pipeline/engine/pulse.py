@@ -114,8 +114,13 @@ class Pulse:
         self._thread.join()
 
     def last_sign_of(self, rank: int) -> Sign | None:
-        """What this rank has seen of another, which it need not have looked at."""
-        return self._heard[rank][0] if rank in self._heard else None
+        """The last sign of another rank, looked for now if it was not yet; None: there is none."""
+        if rank in self._heard:
+            return self._heard[rank][0]
+        try:
+            return next(iter(self._signs([rank])), None)
+        except RuntimeError:  # the launcher's store is gone
+            return None
 
     def whereabouts(self) -> str:
         """The last sign of every rank, in words; the one that is waited for first.

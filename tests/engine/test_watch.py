@@ -45,6 +45,12 @@ class Full:
         return json.dumps(asdict(SIGN))
 
 
+def test_a_sign_that_was_not_looked_at_is_looked_for():
+    """Rank 0 can be killed before this rank has looked for the first time, and is to be named then too."""
+    pulse = Pulse(Full(), WORLD, Position(), (), timedelta(minutes=5), nothing, nothing)
+    assert pulse.last_sign_of(0) == SIGN
+
+
 def test_a_rank_that_is_lost_at_once_is_spoken_of_after_the_start_alone():
     """Each thread speaks of the other's object, which has to be there by then."""
     lost = threading.Semaphore(0)
