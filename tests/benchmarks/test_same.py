@@ -29,6 +29,7 @@ def job_in(folder: Path, workload: str, steps: int, *, timed: bool = False) -> J
     return job
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("world_size", [1, 2])
 @pytest.mark.parametrize("workload", list(WORKLOADS))
 def test_all_end_with_the_same_parameters(ranks, command, tmp_path, workload, world_size):
