@@ -22,11 +22,12 @@ def recorded_references(source: Path, overrides: Iterable[str]) -> dict[str, str
     """
     found: dict[str, str] = {}
     doubted: set[str] = set()
+    set_anew = [_key_of(override.partition(" ")[2]) for override in overrides]
     for tree in _trees(source):
         values = {dotted(path): value for path, value in walk(tree)}
         doubted |= {key for key, text in found.items() if values.get(key, text) != text}
         found |= references_in(tree)
-    set_anew = tuple(_key_of(override) for override in overrides)
+        set_anew += [_key_of(text) for text in tree.get("set", ()) if isinstance(text, str)]
     return {
         key: text
         for key, text in found.items()
@@ -35,8 +36,8 @@ def recorded_references(source: Path, overrides: Iterable[str]) -> dict[str, str
 
 
 def _key_of(override: str) -> str:
-    """Of ``--set KEY=VALUE`` or ``--unset KEY``."""
-    return override.partition(" ")[2].partition("=")[0].strip()
+    """Of ``KEY=VALUE``, ``KEY+=VALUE`` or ``KEY``."""
+    return override.partition("=")[0].strip().removesuffix("+")
 
 
 def _trees(source: Path) -> Iterator[dict[str, Any]]:

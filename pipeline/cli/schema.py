@@ -72,6 +72,7 @@ _TOP: Mapping[str, Json] = {
     },
     "extends": {"anyOf": [_TEXT, _TEXTS], "description": "Configs that this one changes; later ones win."},
     "unset": {**_TEXTS, "description": "Keys to take out of what this config extends, as hooks.progress."},
+    "set": {**_TEXTS, "description": "Overrides of what this config extends, as hooks.ema.decay=0.9."},
     "components": {**_TEXTS, "description": "Local files that register components, relative to this one."},
     "vars": _open(type="object", description="Free values, for use as ${vars.NAME}."),
 }

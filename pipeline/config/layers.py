@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.config.document import Document, open_regular, read_document, unusable_keys
 from pipeline.config.keys import KeyPath, copied, dotted, find
-from pipeline.config.overrides import Override, parse_overrides
+from pipeline.config.overrides import Override, parse_edits, parse_overrides
 from pipeline.config.plan import Place, Source
 from pipeline.config.report import Finding, Report
 from pipeline.config.wording import show, show_path
@@ -29,8 +29,8 @@ class Layer:
     """What relative paths in it are relative to, absolute."""
     tree: Mapping[str, Any]
     places: Mapping[KeyPath, Place]
-    unset: tuple[tuple[tuple[str, ...], Place], ...] = ()
-    """Keys that it takes out of what it extends, each with where it says so."""
+    edits: tuple[Override, ...] = ()
+    """What it says under ``unset`` and ``set``, in the order in which it acts."""
     extended_by: tuple[Place, ...] = ()
     """Where it is named, and where the file that names it is, up to the file that was asked for."""
 
@@ -61,7 +61,7 @@ class Layers:
     def trees(self) -> Iterator[Mapping[str, Any]]:
         """What each file and each override says, by itself."""
         yield from (layer.tree for layer in self.files)
-        for override in self.overrides:
+        for override in (*(edit for layer in self.files for edit in layer.edits), *self.overrides):
             value = override.value
             for name in reversed(override.key):
                 value = {name: value}
@@ -151,28 +151,30 @@ class _Reading:
         self.unreadable.append(Problem(str(place), "extends", message, expected))
 
     def _layer(self, document: Document, named: tuple[Place, ...]) -> Layer:
-        """The document less ``extends``, ``unset`` and what cannot be used, which is reported."""
+        """The document less ``extends``, ``unset``, ``set`` and what cannot be used, which is reported."""
         tree = copied(document.tree)
         tree.pop("extends", None)
-        unset = tuple(self._unset(document, tree.pop("unset", [])))
+        unsets = list(self._texts(document, "unset", tree.pop("unset", []), 'keys, as ["hooks.progress"]'))
+        sets = list(
+            self._texts(document, "set", tree.pop("set", []), 'overrides, as ["hooks.ema.decay=0.9"]')
+        )
+        edits = parse_edits(sets, unsets, report=self.report)
         for path, message, expected in list(unusable_keys(tree)):
             place = document.places.get(path, Place(str(document.path)))
             self.report.add(place, dotted(path), message, expected=expected)
             key = tuple(takewhile(lambda part: isinstance(part, str), path))  # an array goes as a whole
             self.broken.add(key)
             (find(tree, key[:-1]) or {}).pop(key[-1], None)
-        return Layer(str(document.path), document.folder, tree, document.places, unset, named)
+        return Layer(str(document.path), document.folder, tree, document.places, edits, named)
 
-    def _unset(self, document: Document, names: Any) -> Iterator[tuple[tuple[str, ...], Place]]:
-        """The keys that a document takes out of what it extends."""
-        place = document.places.get(("unset",), Place(str(document.path)))
-        if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-            self.report.add(
-                place, "unset", f"got {show(names)}", expected='a list of keys, as ["hooks.progress"]'
-            )
+    def _texts(self, document: Document, key: str, texts: Any, expected: str) -> Iterator[tuple[str, Place]]:
+        """What a document lists under a key, each with its place."""
+        place = document.places.get((key,), Place(str(document.path)))
+        if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
+            self.report.add(place, key, f"got {show(texts)}", expected=f"a list of {expected}")
             return
-        for number, name in enumerate(names):
-            yield tuple(name.split(".")), document.places.get(("unset", number), place)
+        for number, text in enumerate(texts):
+            yield text, document.places.get((key, number), place)
 
 
 def _named(problem: Problem, named: tuple[Place, ...]) -> Problem:
@@ -201,32 +203,46 @@ def _components(
     """The local files that ``components`` names once all layers are merged, read; each with its place."""
     named: list[_Named] = []
     for layer in files:
-        _take_out(named, [key for key, _ in layer.unset])
+        _take_out(named, layer.edits)
         if "components" in layer.tree:
             place = layer.places.get(("components",), Place(layer.file))
             named = [
                 _Named(name, layer.folder, layer.places.get(("components", number), place))
                 for number, name in enumerate(_listed(layer.tree["components"], place, report))
             ]
-    _take_out(named, [override.key for override in overrides if override.kind == "unset"])
-    for override in overrides:
-        if override.kind != "unset" and override.key == ("components",):
-            value = [override.value] if override.kind == "append" else override.value
-            value = override.value if isinstance(override.value, list) else value
-            added = [
-                _Named(name, Path.cwd(), override.place) for name in _listed(value, override.place, report)
-            ]
-            named = [*named, *added] if override.kind == "append" else added
+        _set(named, layer.edits, layer.folder, report)
+    _take_out(named, overrides)
+    _set(named, overrides, Path.cwd(), report)
     return [source for one in named for source in _read_local(one, report)]
 
 
-def _take_out(named: list[_Named], keys: Sequence[tuple[str, ...]]) -> None:
+def _set(named: list[_Named], edits: Sequence[Override], folder: Path, report: Report) -> None:
+    """Do to the list what setting it, an element of it, or appending to it does to the tree."""
+    for edit in edits:
+        value = edit.value
+        if edit.key == ("components",) and edit.kind == "append":
+            replaced, value = slice(len(named), None), value if isinstance(value, list) else [value]
+        elif edit.key == ("components",) and edit.kind == "set":
+            replaced = slice(0, None)
+        elif edit.key[0] == "components" and edit.kind == "set" and _is_position(edit.key[1]):
+            replaced, value = slice(int(edit.key[1]), int(edit.key[1]) + 1), [value]
+        else:
+            continue
+        named[replaced] = [_Named(name, folder, edit.place) for name in _listed(value, edit.place, report)]
+
+
+def _take_out(named: list[_Named], edits: Sequence[Override]) -> None:
     """Do to the list what taking out keys does to the tree."""
+    keys = [edit.key for edit in edits if edit.kind == "unset"]
     if ("components",) in keys:
         named.clear()
-    positions = {int(key[1]) for key in keys if key[0] == "components" and key[1:2] and key[1].isdecimal()}
+    positions = {int(key[1]) for key in keys if key[0] == "components" and key[1:2] and _is_position(key[1])}
     for position in sorted(positions, reverse=True):
         del named[position : position + 1]
+
+
+def _is_position(name: str) -> bool:
+    return name.isdecimal() and name.isascii() and len(name) < 10
 
 
 def _listed(value: Any, place: Place, report: Report) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from pipeline.config.keys import KeyPath, dotted, find, walk
@@ -18,8 +19,9 @@ from pipeline.config.wording import nearest, show
 _LENGTHS = (("train", "epochs"), ("train", "steps"))
 """The two ways to say how long; a later layer that says one takes the other back."""
 _OF_FILES = {
-    "extends": "files cannot be extended from the command line",
-    "unset": "keys are taken out from the command line by --unset",
+    "extends": "files cannot be extended by an override",
+    "unset": "keys are taken out by --unset, or by unset = [...] in a file",
+    "set": "an override cannot hold others",
 }
 
 
@@ -57,7 +59,8 @@ def merge(layers: Layers, report: Report) -> Merged:
     merging.tracked.origins[()] = Origin(0, Place(main.file, 1, 1), main.folder)
     for number, layer in enumerate(layers.files):
         merging.layer(number, layer)
-    merging.overrides(len(layers.files), layers)
+    merging.unset(layers.overrides)
+    merging.set(layers.overrides, len(layers.files), layers.working_folder)
     tracked = merging.tracked
     types = {path: tuple(history) for path, history in tracked.types.items()}
     return Merged(tracked.tree, tracked.origins, types)
@@ -81,31 +84,34 @@ class _Merging:
     tracked: TrackedTree = field(default_factory=TrackedTree)
 
     def layer(self, number: int, layer: Layer) -> None:
-        """Merge one file over what is there: what it takes out goes first."""
+        """Merge one file over what is there: what it takes out goes first, what it sets comes last."""
 
         def origin(path: KeyPath) -> Origin:
             place = layer.places.get(path, Place(layer.file, 1, 1))
             return Origin(number, place, layer.folder)
 
-        for unset, place in sorted(layer.unset, key=lambda unset: _from_behind(unset[0]), reverse=True):
-            self._unset(unset, place)
+        self.unset(layer.edits)
         self._replace_length([path for path, _ in walk(layer.tree, ())])
         for key, value in layer.tree.items():
             self.tracked.put((key,), value, origin)
+        self.set(layer.edits, number, layer.folder)
 
-    def overrides(self, number: int, layers: Layers) -> None:
-        """Merge all overrides, as one layer."""
-        unsets = [override for override in layers.overrides if override.kind == "unset"]
+    def unset(self, overrides: Sequence[Override]) -> None:
+        """Take out what overrides say, by positions as they are now."""
+        unsets = [override for override in overrides if override.kind == "unset"]
         for override in sorted(unsets, key=lambda unset: _from_behind(unset.key), reverse=True):
             self._unset(override.key, override.place)
-        sets = [override for override in layers.overrides if override.kind != "unset"]
+
+    def set(self, overrides: Sequence[Override], number: int, folder: Path) -> None:
+        """Merge what overrides set and append, as a part of one layer."""
+        sets = [override for override in overrides if override.kind != "unset"]
         written = [path for o in sets for path in (o.key, *(below for below, _ in walk(o.value, o.key)))]
         self._replace_length(written)
         for override in sets:
             if override.key[0] in _OF_FILES:
                 self.report.add(override.place, override.key[0], _OF_FILES[override.key[0]])
                 continue
-            self._set(override, Origin(number, override.place, layers.working_folder))
+            self._set(override, Origin(number, override.place, folder))
 
     def _replace_length(self, paths: list[KeyPath]) -> None:
         said = [path for path in _LENGTHS if path in paths]

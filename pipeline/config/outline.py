@@ -33,6 +33,7 @@ TOP_LEVEL = (
     "seed",
     "extends",
     "unset",
+    "set",
     "components",
     "vars",
     "model",

@@ -1,4 +1,4 @@
-"""``--set a.b.c=VALUE`` and ``--unset a.b`` as data."""
+"""``--set a.b.c=VALUE`` and ``--unset a.b`` as data, and the same in a file: ``set``, ``unset``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TURNS = {"unset": 0, "set": 1, "append": 2}
 
 @dataclass(frozen=True)
 class Override:
-    """One change of a config from the command line."""
+    """One change of what is merged so far, from the command line or from a file."""
 
     kind: Literal["set", "append", "unset"]
     key: tuple[str, ...]
@@ -26,21 +26,30 @@ class Override:
     """What --set gives; None for --unset."""
     text: str
     """As typed: ``optimizer.lr=0.01``, ``model.freeze+=head.*``."""
+    place: Place
+    """Where it is said."""
 
     @property
     def option(self) -> str:
-        """The option that it was given with."""
+        """The option that says it on the command line."""
         return "--unset" if self.kind == "unset" else "--set"
-
-    @property
-    def place(self) -> Place:
-        return Place(self.option)
 
 
 def parse_overrides(
     sets: Sequence[str] = (), unsets: Sequence[str] = (), *, report: Report
 ) -> tuple[Override, ...]:
-    """Read overrides into the order in which they act, which is not the order of the command line.
+    """Read those of the command line."""
+    return parse_edits(
+        [(text, Place("--set")) for text in sets],
+        [(text, Place("--unset")) for text in unsets],
+        report=report,
+    )
+
+
+def parse_edits(
+    sets: Sequence[tuple[str, Place]] = (), unsets: Sequence[tuple[str, Place]] = (), *, report: Report
+) -> tuple[Override, ...]:
+    """Read overrides, each with its place, into the order in which they act, which is not the given one.
 
     --unset acts before --set, so that both on one table replace it; a table is set before what is
     set inside it. Of the same key set twice the last one counts. What is appended comes after that,
@@ -56,36 +65,35 @@ def parse_overrides(
     return tuple(sorted(parsed.values(), key=turn))
 
 
-def _read_unsets(unsets: Iterable[str], report: Report) -> Iterable[Override]:
-    for text in unsets:
-        key = _read_key("--unset", text, report)
+def _read_unsets(unsets: Iterable[tuple[str, Place]], report: Report) -> Iterable[Override]:
+    for text, place in unsets:
+        key = _read_key(place, text, report)
         if key:
-            yield Override("unset", key, None, text)
+            yield Override("unset", key, None, text, place)
 
 
-def _read_sets(sets: Iterable[str], report: Report) -> Iterable[Override]:
-    for text in sets:
+def _read_sets(sets: Iterable[tuple[str, Place]], report: Report) -> Iterable[Override]:
+    for text, place in sets:
         name, equals, value = text.partition("=")
         if not equals:
             message = f"{show(text)} has no '='"
-            report.add(Place("--set"), "", message, expected="KEY=VALUE, as optimizer.lr=0.01")
+            report.add(place, "", message, expected="KEY=VALUE, as optimizer.lr=0.01")
             continue
         appends = name.rstrip().endswith("+")
-        key = _read_key("--set", name.rstrip().removesuffix("+"), report)
-        if key and _is_usable(key, value, report):
-            yield Override("append" if appends else "set", key, read_value(value), text)
+        key = _read_key(place, name.rstrip().removesuffix("+"), report)
+        if key and _is_usable(key, value, place, report):
+            yield Override("append" if appends else "set", key, read_value(value), text, place)
 
 
-def _read_key(option: str, text: str, report: Report) -> tuple[str, ...]:
+def _read_key(place: Place, text: str, report: Report) -> tuple[str, ...]:
     key = tuple(part.strip() for part in text.strip().split("."))
     if all(part and part.isprintable() for part in key) and len(key) <= MAX_DEPTH:
         return key
-    report.add(Place(option), "", f"{show(text)} is no key", expected="names joined by dots, as optimizer.lr")
+    report.add(place, "", f"{show(text)} is no key", expected="names joined by dots, as optimizer.lr")
     return ()
 
 
-def _is_usable(key: tuple[str, ...], text: str, report: Report) -> bool:
-    place = Place("--set")
+def _is_usable(key: tuple[str, ...], text: str, place: Place, report: Report) -> bool:
     try:
         value = read_value(text)
     except (ValueError, RecursionError) as error:

@@ -221,6 +221,10 @@ def test_the_cause_comes_first_and_what_follows_from_it_is_said(tmp_path):
     assert "hooks.ema.decay (follows ${optimizer.lr})" in call("diff", *sides).stdout
     overridden = train(config, runs, "optimizer.lr=0.3", "hooks.ema.decay=0.5")
     assert [row["follows"] for row in difference(sides[0], overridden)["config"]] == [None, None]
+    child = tmp_path / "child.toml"
+    child.write_text(f'extends = "{config.name}"\nset = ["optimizer.lr=0.4", "hooks.ema.decay=0.6"]\n')
+    edited = train(child, runs)
+    assert [row["follows"] for row in difference(sides[0], edited)["config"]] == [None, None]
 
 
 def test_the_sides_have_colours_on_a_terminal_alone(made):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 
 import pytest
@@ -76,8 +77,12 @@ def resolved(tmp_path, monkeypatch):
                 *("--set", "hooks.checkpoint.keep_last=9"),
             ],
         ),
+        (
+            'unset = ["hooks.progress"]\nset = ["hooks.checkpoint.keep_last=9", "hooks.lr_monitor={}"]\n',
+            [],
+        ),
     ],
-    ids=["child", "command line"],
+    ids=["child", "command line", "edits in a child"],
 )
 def test_one_hook_is_added_one_removed_one_edited_and_the_order_is_kept(resolved, child, options) -> None:
     """REQ-08: as a child file and as overrides, to the same end."""
@@ -86,15 +91,19 @@ def test_one_hook_is_added_one_removed_one_edited_and_the_order_is_kept(resolved
     assert hooks["checkpoint"]["keep_last"] == 9
 
 
-def test_elements_are_appended_changed_and_taken_out_by_position(resolved) -> None:
+@pytest.mark.parametrize("by", ["child", "command line"])
+def test_elements_are_appended_changed_and_taken_out_by_position(resolved, by) -> None:
     """REQ-08: positions are those of the array before it is edited; appending comes last."""
-    options = [
-        *("--unset", "model.hidden.0", "--unset", "model.hidden.2"),
-        *("--set", "model.hidden+=4", "--set", "model.hidden+=[2, 1]"),
-        *("--unset", "optimizer.groups.0", "--set", "optimizer.groups.0.lr=0.5"),
-        *("--set", "optimizer.groups+={params=['*'], lr=0.25}", "--set", "model.freeze+=layers.0.bias"),
+    unsets = ["model.hidden.0", "model.hidden.2", "optimizer.groups.0"]
+    sets = [
+        *("model.hidden+=4", "model.hidden+=[2, 1]", "optimizer.groups.0.lr=0.5"),
+        *("optimizer.groups+={params=['*'], lr=0.25}", "model.freeze+=layers.0.bias"),
     ]
-    tree = resolved("", *options)
+    if by == "child":
+        tree = resolved(f"unset = {json.dumps(unsets)}\nset = {json.dumps(sets)}\n")
+    else:
+        options = [f"--unset={key}" for key in unsets] + [f"--set={text}" for text in sets]
+        tree = resolved("", *options)
     assert tree["model"]["hidden"] == [16, 4, 2, 1] and tree["model"]["freeze"] == ["layers.0.bias"]
     assert tree["optimizer"]["groups"] == [
         {"params": ["layers.0.*"], "lr": 0.5},
@@ -106,6 +115,37 @@ def test_a_file_takes_elements_out_of_what_it_extends(resolved) -> None:
     child = 'unset = ["model.hidden.0", "model.hidden.1", "optimizer.groups"]\n'
     tree = resolved(child)
     assert tree["model"]["hidden"] == [8] and "groups" not in tree["optimizer"]
+
+
+def test_what_a_file_sets_comes_after_its_tables_and_belongs_to_its_folder(resolved, tmp_path) -> None:
+    """Each of three files edits an array of what it extends; local components are read where they lie."""
+    folder = tmp_path / "sub"
+    folder.mkdir()
+    for name in ("first", "second"):
+        (folder / f"{name}_{tmp_path.name}.py").write_text("")
+    (folder / "middle.toml").write_text(
+        f'extends = "../base.toml"\ncomponents = ["first_{tmp_path.name}.py"]\n'
+        f'set = ["components+=second_{tmp_path.name}.py", "optimizer.groups.1.lr=0.5", "train.steps=3"]\n'
+        "[model]\nhidden = [5]\n"
+    )
+    (tmp_path / "base.toml").write_text(BASE)
+    child = 'set = ["model.hidden+=6", "model.hidden.0=7"]\n[model]\nhidden = [1, 2]\n'
+    (tmp_path / "last.toml").write_text(f'extends = "sub/middle.toml"\n{child}')
+    result = CliRunner().invoke(main, ["check", "last.toml", "--resolved"])
+    assert result.exit_code == 0, result.output
+    tree = tomllib.loads(result.stdout)
+    assert tree["model"]["hidden"] == [7, 2, 6]
+    assert tree["optimizer"]["groups"][1]["lr"] == 0.5
+    assert tree["train"]["steps"] == 3 and "epochs" not in tree["train"]
+    assert tree["components"] == [str(folder / f"{name}_{tmp_path.name}.py") for name in ("first", "second")]
+
+
+def test_one_of_the_local_files_is_replaced_by_position(resolved, tmp_path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / f"{name}_{tmp_path.name}.py").write_text("")
+    child = f'components = ["old_{tmp_path.name}.py"]\n'
+    tree = resolved(child, f"--set=components.0=new_{tmp_path.name}.py")
+    assert tree["components"] == [str(tmp_path / f"new_{tmp_path.name}.py")]
 
 
 def test_places_follow_elements_that_move_up(tmp_path, monkeypatch) -> None:

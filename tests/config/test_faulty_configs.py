@@ -22,7 +22,7 @@ P = "pipeline.toml"
 OPTIMIZER = '[optimizer]\ntype = "adamw"\nlr = 0.01'
 MODEL = CONFIG[: CONFIG.index("\n\n")]
 TOP_LEVEL = (
-    "name, seed, extends, unset, components, vars, model, dataset, objective, optimizer, scheduler, "
+    "name, seed, extends, unset, set, components, vars, model, dataset, objective, optimizer, scheduler, "
     "sampler, metrics, train, loader, distributed or hooks"
 )
 NAME = "a string without '/', at most 100 characters, not beginning with '.'"
@@ -562,7 +562,7 @@ OVERRIDES = {
         "--set hooks.ema.decai: unknown argument; did you mean 'decay'?",
     ]),
     "extends": (["extends=other.toml"], [], [
-        "--set extends: files cannot be extended from the command line",
+        "--set extends: files cannot be extended by an override",
     ]),
     "both lengths": (["train.epochs=1", "train.steps=1"], [], [
         f"--set train.steps: epochs and steps are both set; expected {LENGTH}",
@@ -576,7 +576,7 @@ OVERRIDES = {
     "not TOML": (["vars.x=[[["], [], None),
     "not Unicode": (["name=\udcff"], [], ["--set name: the text is not valid Unicode; expected UTF-8"]),
     "unset by --set": (["unset=[]"], [], [
-        "--set unset: keys are taken out from the command line by --unset",
+        "--set unset: keys are taken out by --unset, or by unset = [...] in a file",
     ]),
     "append to a number": (["train.epochs+=3"], [], [
         "--set train.epochs: is 2, to which nothing can be appended; expected an array",
@@ -723,6 +723,24 @@ EXTENDS = {
     ]),
     "takes out no keys": ('unset = "scheduler"\n', {}, [
         f'{P}:1:1: unset: got "scheduler"; expected a list of keys, as ["hooks.progress"]',
+    ]),
+    "edits what is not there": (
+        'extends = "a.toml"\nset = [\n'
+        '  "optimizer.groups.0.lr=1", "optimizer.groups.1.lr=1", "hooks.ema.deca=1"]\n',
+        {"a.toml": "[[optimizer.groups]]\nparams=['*']\n[hooks.ema]\n"}, [
+        f"{P}:3:30: optimizer.groups.1.lr: optimizer.groups has no element '1'; expected a position below 1, "
+        "or optimizer.groups+=VALUE to append",
+        f"{P}:3:57: hooks.ema.deca: unknown argument; did you mean 'decay'?",
+    ]),
+    "edits what no edit can": (
+        'set = ["lr", "extends=x", "train.epochs+=1", "seed=true"]\n', {}, [
+        f"""{P}:1:8: "lr" has no '='; expected KEY=VALUE, as optimizer.lr=0.01""",
+        f"{P}:1:14: extends: files cannot be extended by an override",
+        f"{P}:1:27: train.epochs: is 2, to which nothing can be appended; expected an array",
+        f"{P}:1:46: seed: got true, a boolean; expected an integer in 0..2**63-1",
+    ]),
+    "edits in no list": ('set = "train.epochs=1"\n', {}, [
+        f'{P}:1:1: set: got "train.epochs=1"; expected a list of overrides, as ["hooks.ema.decay=0.9"]',
     ]),
     "a folder": ('extends = "."\n', {}, [
         f"{P}:1:1: extends: .: is a folder; expected a TOML file",

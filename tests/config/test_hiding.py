@@ -42,6 +42,12 @@ def test_decoded_environment_text_and_secrets_are_hidden(load_config, valid, mon
     }
 
 
+def test_a_secret_that_a_file_sets_by_an_edit_is_hidden(load_config, valid) -> None:
+    head = 'set = ["hooks.uploader.token=first-s3cret"]\n'
+    found = load_config(head + valid, "hooks.uploader.token='s3cret'").hidden
+    assert found == {"first-s3cret": "***", "s3cret": "***"}
+
+
 def test_masks_the_longest_text_first_and_what_repr_makes_of_it() -> None:
     hidden = {"pass": "***", "password\n1": "${oc.env:P}"}
     assert mask("a pass, 'password\\n1', password\n1.", hidden) == "a ***, '${oc.env:P}', ${oc.env:P}."
