@@ -9,11 +9,9 @@ from __future__ import annotations
 import collections.abc
 import inspect
 import re
-import sys
 import types
-import typing
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields
 from datetime import timedelta
 from enum import Enum
 from os import PathLike
@@ -38,6 +36,7 @@ from pydantic import (
 from pipeline.api.duration import parse_duration
 from pipeline.api.kinds import Kind
 from pipeline.config.wording import show
+from pipeline.registry.fields import annotations_by_key, is_record
 from pipeline.registry.holders import as_written, with_tables
 from pipeline.registry.traits import contains_itself, nested_kind, nested_kinds
 
@@ -62,12 +61,18 @@ class Unsettable:
     """What it is, to follow "it is": ``a callable``."""
 
 
-@dataclass(frozen=True)
-class NestedTable:
+class NestedTable(dict[str, Any]):
     """A table that stands for a component of its own; not yet checked."""
 
-    kind: Kind
-    table: dict[str, Any]
+    def __init__(self, kind: Kind, table: Mapping[str, Any]) -> None:
+        super().__init__(table)
+        self.kind = kind
+
+    def __getattr__(self, name: str) -> Any:  # an author's validator takes it for the component
+        raise AttributeError(
+            f"a config is validated before its components are built: this is the table of a {self.kind}, "
+            f"which has no attribute {name!r}"
+        )
 
 
 @dataclass(frozen=True)
@@ -79,33 +84,14 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Record:
-    """A table that stands for a dataclass; not yet made, as paths in it are not yet absolute."""
+    """A table that stands for a dataclass.
+
+    It is not made before paths in it are absolute, and the components in it are built.
+    """
 
     type: type
-    names: Mapping[str, None]
-    """The keys that it takes."""
     values: Mapping[str, Any]
-    """Those that were given, validated."""
-
-
-def resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function's parameters, or a class's own ones.
-
-    Each is resolved by itself; one that does not resolve is ``Any``. Names imported under
-    TYPE_CHECKING alone are looked for in typing and collections.abc as well.
-    """
-    function = inspect.unwrap(function)
-    module = sys.modules.get(getattr(function, "__module__", None) or "")
-    own = getattr(function, "__globals__", vars(module) if module else {})
-    namespace = {**vars(typing), **vars(collections.abc), **own}
-    hints = {}
-    for name, annotation in getattr(function, "__annotations__", {}).items():
-        holder = types.SimpleNamespace(__annotations__={name: annotation})
-        try:
-            hints.update(typing.get_type_hints(holder, namespace, include_extras=True))
-        except (NameError, AttributeError, TypeError, SyntaxError):
-            hints[name] = Any
-    return hints
+    """What was given, validated."""
 
 
 def annotation_text(annotation: Any) -> str:
@@ -175,7 +161,7 @@ def _class(base: type, arguments: tuple[Any, ...]) -> Any | Unsettable:
 
 
 def _object(base: type, arguments: tuple[Any, ...]) -> Any | Unsettable:
-    if is_dataclass(base) and not hasattr(base, "__get_pydantic_core_schema__"):
+    if is_record(base):
         return _record(base)
     if issubclass(base, BaseModel) and nested_kinds(base):
         return _holder(base)
@@ -218,29 +204,28 @@ def _container(base: type, arguments: tuple[Any, ...]) -> Any | Unsettable:
 def _record(base: type) -> Any | Unsettable:
     """A dataclass: a table of its fields, each validated as an argument would be."""
     unsettable = Unsettable(f"an object of the type {base.__name__}")
-    hints: dict[str, Any] = {}
-    for parent in reversed(base.__mro__):
-        hints |= resolve_hints(parent)
+    annotations = annotations_by_key(base)
     model_fields: dict[str, Any] = {}
-    names = [item.name for item in fields(base) if item.init]
     for number, item in enumerate(item for item in fields(base) if item.init):
         try:
-            fitting = settable(hints.get(item.name, Any))
+            fitting = settable(annotations[item.name])
         except RecursionError:
             return Unsettable("a table that contains itself")
         required = item.default is MISSING and item.default_factory is MISSING
-        if isinstance(fitting, Unsettable) or nested_kinds(hints.get(item.name, Any)):
+        if isinstance(fitting, Unsettable):
             if required:
                 return unsettable
-            names.remove(item.name)
             continue
         model_fields[f"argument_{number}"] = (fitting, Field(... if required else None, alias=item.name))
-    model = create_model(base.__name__, __config__=ConfigDict(strict=True), **model_fields)
+    model = create_model(base.__name__, __config__=ConfigDict(strict=True, extra="forbid"), **model_fields)
 
     def read(value: BaseModel) -> Record:
-        aliases = {key: str(field.alias) for key, field in type(value).model_fields.items()}
-        given = {aliases[key]: getattr(value, key) for key in value.model_fields_set}
-        return Record(base, dict.fromkeys(names), given)
+        given = {
+            str(field.alias): getattr(value, key)
+            for key, field in type(value).model_fields.items()
+            if key in value.model_fields_set
+        }
+        return Record(base, given)
 
     return Annotated[model, AfterValidator(read)]
 

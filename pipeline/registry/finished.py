@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,6 +15,8 @@ from pipeline.config.keys import KeyPath, find
 from pipeline.config.plan import CheckedTable, ComponentPlan, Fault, Place
 from pipeline.config.wording import listed, nearest
 from pipeline.registry.annotations import Chosen, NestedTable, Record
+from pipeline.registry.fields import key_of
+from pipeline.registry.nested import nested_plans
 from pipeline.registry.plain import NoTomlForm, plain
 from pipeline.registry.traits import SECRETS, is_listed
 
@@ -111,7 +113,7 @@ class Finished:
         }
 
     def _model(self, path: KeyPath, value: BaseModel) -> tuple[BaseModel, Any]:
-        known = {_key(value, name): name for name in type(value).model_fields}
+        known = {key_of(type(value), name): name for name in type(value).model_fields}
         if value.model_config.get("extra") != "allow":
             self._unknown_keys(path, known)
         update, written = {}, {}
@@ -126,14 +128,16 @@ class Finished:
         return value.model_copy(update=update), written
 
     def _record(self, path: KeyPath, value: Record) -> tuple[Any, Any]:
-        self._unknown_keys(path, value.names)
         pairs = {name: self._finish((*path, name), item) for name, item in value.values.items()}
+        arguments = {name: pair[0] for name, pair in pairs.items()}
+        written = {name: pair[1] for name, pair in pairs.items() if pair[1] is not None}
+        if any(True for _ in nested_plans(arguments)):  # it is made for the run, of what is built then
+            return replace(value, values=arguments), written
         try:
-            made = value.type(**{name: pair[0] for name, pair in pairs.items()})
+            return value.type(**arguments), written
         except Exception as error:  # noqa: BLE001 -- the author's own checks, in __post_init__
             self.faults.append(Fault(path, f"{value.type.__name__} does not take it: {error}"))
             return None, None
-        return made, {name: pair[1] for name, pair in pairs.items() if pair[1] is not None}
 
     def _unknown_keys(self, path: KeyPath, known: Mapping[str, Any]) -> None:
         given = find(self.table, path)
@@ -145,8 +149,8 @@ class Finished:
 
     def component(self, path: KeyPath, value: NestedTable) -> tuple[Any, Any]:
         """The plan of a component that stands inside this one."""
-        table = {key: item for key, item in value.table.items() if key != "type"}
-        type_name = value.table["type"]
+        table = {key: item for key, item in value.items() if key != "type"}
+        type_name = value["type"]
         checked = self.nested(value.kind, type_name, table, self.folders.get(str(path[0])))
         self.faults += [
             Fault(
@@ -179,9 +183,3 @@ _FORMS: tuple[tuple[Any, Callable[[Finished, KeyPath, Any], tuple[Any, Any]]], .
     ((set, frozenset), Finished._members),
     (dict, Finished._entries),
 )
-
-
-def _key(model: BaseModel, name: str) -> str:
-    """The key that a model reads a field from."""
-    alias = type(model).model_fields[name].validation_alias
-    return alias if isinstance(alias, str) else name

@@ -10,7 +10,8 @@ from pydantic import BaseModel
 
 from pipeline.config.keys import KeyPath, children
 from pipeline.config.plan import ComponentPlan
-from pipeline.registry.annotations import NestedTable
+from pipeline.registry.annotations import NestedTable, Record, Unsettable, settable
+from pipeline.registry.fields import annotations_by_key
 from pipeline.registry.traits import nested_kind
 
 _SAME_PLACE = (Union, UnionType, Annotated)
@@ -21,6 +22,8 @@ def nested_plans(value: Any) -> Iterator[ComponentPlan]:
     """The plans in an argument, or in all of them; not those within these."""
     if isinstance(value, ComponentPlan):
         yield value
+    elif isinstance(value, Record):
+        yield from nested_plans(value.values)
     elif isinstance(value, Mapping):
         for item in value.values():
             yield from nested_plans(item)
@@ -38,10 +41,10 @@ def nested_tables(annotation: Any, value: Any, path: KeyPath) -> Iterator[tuple[
     if isinstance(value, dict) and (kind := nested_kind(base)):
         if isinstance(value.get("type"), str):
             yield path, NestedTable(kind, value)
-    elif isinstance(base, type) and issubclass(base, BaseModel):
+    elif keys := annotations_by_key(base):
         for part, item in children(value):
-            if field := base.model_fields.get(str(part)):
-                yield from nested_tables(field.annotation, item, (*path, part))
+            if part in keys:
+                yield from nested_tables(keys[str(part)], item, (*path, part))
     else:
         inside = [((), value)] if base in _SAME_PLACE else [((part,), item) for part, item in children(value)]
         for inner, item in inside:
@@ -50,13 +53,12 @@ def nested_tables(annotation: Any, value: Any, path: KeyPath) -> Iterator[tuple[
 
 
 def keys_at(annotation: Any, path: KeyPath) -> list[str]:
-    """The keys of the model that an argument holds at a path; none where no model stands there."""
+    """The keys of the model or dataclass that an argument holds at a path; none where none stands there."""
     base = get_origin(annotation) or annotation
-    if isinstance(base, type) and issubclass(base, BaseModel):
-        fields = {field.alias or name: field for name, field in base.model_fields.items()}
+    if keys := annotations_by_key(base):
         if not path:
-            return list(fields)
-        return keys_at(fields[path[0]].annotation, path[1:]) if path[0] in fields else []
+            return [key for key in keys if not isinstance(settable(keys[key]), Unsettable)]
+        return keys_at(keys[str(path[0])], path[1:]) if path[0] in keys else []
     rest = path if base in _SAME_PLACE else path[1:]
     if not path and base not in _SAME_PLACE:
         return []
@@ -71,6 +73,8 @@ def built(value: Any, nested: Mapping[int, Callable[..., Any]]) -> Any:
     """
     if isinstance(value, ComponentPlan):
         return nested[id(value)]()
+    if isinstance(value, Record):
+        return value.type(**built(dict(value.values), nested))
     if type(value) is dict:
         return {key: built(item, nested) for key, item in value.items()}
     if type(value) in (list, tuple):

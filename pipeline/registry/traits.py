@@ -9,6 +9,7 @@ from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 
 from pipeline.api.kinds import Kind
 from pipeline.api.metric_name import NamesMetric
+from pipeline.registry.fields import annotations_by_key
 
 _NESTED_KINDS = {
     "torch.nn.modules.module.Module": Kind.MODEL,
@@ -29,7 +30,7 @@ def nested_kind(annotation: Any) -> Kind | None:
 
 
 def nested_kinds(annotation: Any) -> frozenset[Kind]:
-    """The kinds of the components in an annotation: itself, in a list, table, union or model."""
+    """The kinds of the components in an annotation: itself, in a list, table, union, model or dataclass."""
     kinds = (nested_kind(get_origin(one) or one) for one in _parts(annotation))
     return frozenset(kind for kind in kinds if kind)
 
@@ -42,25 +43,25 @@ def is_secret(annotation: Any) -> bool:
 
 
 def may_hold_secret(annotation: Any) -> bool:
-    """Whether an annotation is secret, or is or contains a model with a secret among its fields."""
+    """Whether an annotation is secret, or contains a model or a dataclass with a secret among its fields."""
     return any(is_secret(one) for one in _parts(annotation))
 
 
 def contains_itself(model: type[BaseModel]) -> bool:
     """Whether a model stands somewhere in its own fields."""
-    return any(model in _parts(field.annotation) for field in model.model_fields.values())
+    return any(model in _parts(field) for field in annotations_by_key(model).values())
 
 
 def _parts(annotation: Any) -> Iterator[Any]:
-    """The annotation, and all that stands in it and in the fields of pydantic's models."""
+    """The annotation, and all that stands in it and in the fields of models and dataclasses."""
     pending, seen = [annotation], set()
     while pending:
         one = pending.pop()
         yield one
         pending += get_args(one)
-        if isinstance(one, type) and issubclass(one, BaseModel) and one not in seen:
+        if isinstance(one, type) and one not in seen and not nested_kind(one):
             seen.add(one)
-            pending += [field.annotation for field in one.model_fields.values()]
+            pending += annotations_by_key(one).values()
 
 
 def is_measured(annotation: Any) -> bool:

@@ -12,6 +12,8 @@ from pipeline.errors import ConfigError
 from tiny_runs import call
 
 PARTS = """
+from dataclasses import dataclass, field
+from pathlib import Path
 from pydantic import BaseModel, ConfigDict, field_validator
 from torch import nn
 from torch.utils.data import Dataset
@@ -54,6 +56,25 @@ class Branched(nn.Module):
 
     def forward(self, inputs):
         return sum(branch(inputs) for branch in self.branches)
+
+@dataclass
+class Cell:
+    name: str
+    inner: nn.Module
+    others: list[nn.Module] = field(default_factory=list)
+    file: Path | None = None
+
+    def __post_init__(self):
+        if not list(self.inner.parameters()):
+            raise ValueError(f"{self.name} has nothing to learn")
+
+@register("model", "celled")
+class Celled(Branched):
+    def __init__(self, branches: list[Cell], trunk: Cell | None = None) -> None:
+        nn.Module.__init__(self)
+        assert all(type(branch) is Cell and branch.file.is_absolute() for branch in branches)
+        self.branches = nn.ModuleList(branch.inner for branch in branches)
+        self.others = nn.ModuleList(other for branch in branches for other in branch.others)
 
 @register("dataset", "wrapped")
 class Wrapped(Dataset):
@@ -137,12 +158,14 @@ def test_faults_stand_where_they_were_written_at_any_depth(load) -> None:
 
 MLP = "{type='mlp', in_features=64, hidden=[4], out_features=10, dropout=0.5}"
 BRANCHED = f"model={{type='branched', branches=[{{name='a', inner={MLP}, others=[{MLP}]}}]}}"
+CELLED = f"model={{type='celled', branches=[{{name='a', inner={MLP}, others=[{MLP}], file='f'}}]}}"
 
 
-def test_components_in_a_pydantic_model_are_tables_with_a_type(load, tmp_path) -> None:
+@pytest.mark.parametrize("model", [BRANCHED, CELLED], ids=["pydantic model", "dataclass"])
+def test_components_in_a_model_or_dataclass_are_tables_with_a_type(load, tmp_path, model) -> None:
     """In a field, in a list in a field, and in a component's own ``config_model``; built for the run."""
     wrapped = "dataset.train={type='wrapped', length=70, source={type='digits'}}"
-    sets = [f"--set={text}" for text in (BRANCHED, wrapped)]
+    sets = [f"--set={text}" for text in (model, wrapped)]
     for options in (["--unset", "model"], ["--unset", "dataset.train"]):
         sets += options
     result = call("check", "pipeline.toml", *sets, "--json")
@@ -159,7 +182,15 @@ def test_components_in_a_pydantic_model_are_tables_with_a_type(load, tmp_path) -
     assert call("check", "again.toml", "--resolved").stdout == resolved
 
 
-def test_faults_in_a_pydantic_model_stand_where_they_were_written(load, tmp_path) -> None:
+def test_a_dataclass_is_made_of_the_components_that_are_built(load) -> None:
+    """Its own check, in ``__post_init__``, sees them; what it raises is the component's failure."""
+    model = CELLED.replace(f"inner={MLP}", "inner={type='celled', branches=[]}")
+    result = call("check", "pipeline.toml", "--unset", "model", "--set", model)
+    assert result.exit_code == 2 and "a has nothing to learn" in result.stderr, result.output
+
+
+@pytest.mark.parametrize("holder", ["branched", "celled"])
+def test_faults_in_a_model_or_dataclass_stand_where_they_were_written(load, tmp_path, holder) -> None:
     """CFG-05: a wrong argument, a wrong type, a wrong key and no table, in lists and at two depths."""
     path = tmp_path / "pipeline.toml"
     text = path.read_text()
@@ -179,7 +210,7 @@ innre = 1
 others = [{ type = "wide" }, 3]
 
 """
-    path.write_text(text[:start] + branched + text[end:])
+    path.write_text(text[:start] + branched.replace("branched", holder) + text[end:])
     lines = call("check", "pipeline.toml").stderr.splitlines()
     expected = {
         (8, "model.branches.0.inner.widht"): "did you mean 'width'?",
@@ -190,25 +221,77 @@ others = [{ type = "wide" }, 3]
     for (line, key), words in expected.items():
         (found,) = (one for one in lines if f": {key}: " in one)
         assert found.startswith(f"pipeline.toml:{line}:") and words in found, lines
-    path.write_text(path.read_text().replace('"b"', '"raise"'))
-    result = call("check", "pipeline.toml")
-    assert (
-        result.exit_code == 2
-        and "pipeline.toml:3:2: model: its own validation fails: KeyError" in result.stderr
-    )
 
 
-def test_a_table_in_a_pydantic_model_keeps_what_its_new_type_takes(load) -> None:
+def test_a_validator_that_fails_is_a_fault_of_its_component(load) -> None:
+    model = BRANCHED.replace("'a'", "'raise'")
+    result = call("check", "pipeline.toml", "--unset", "model", "--set", model)
+    assert result.exit_code == 2 and "--set model: its own validation fails: KeyError" in result.stderr
+
+
+@pytest.mark.parametrize("holder", ["branched", "celled"])
+def test_a_table_in_a_model_or_dataclass_keeps_what_its_new_type_takes(load, holder) -> None:
     """CFG-03: as one that is an argument itself."""
     head = "{name='a', inner={type='wide', width=2, shared=3}}"
     Path("child.toml").write_text(
-        "extends = 'pipeline.toml'\nunset = ['model']\n[model]\ntype = 'branched'\nbranches = ["
+        "extends = 'pipeline.toml'\nunset = ['model']\n[model]\ntype = '"
+        + holder
+        + "'\nbranches = ["
         + head
         + "]\n"
     )
     config = load_with_registry("child.toml", sets=["model.branches.0.inner.type=deep"]).config
     assert config.tree["model"]["branches"][0]["inner"] == {"type": "deep", "depth": 1, "shared": 3}
     assert "which does not take width: dropped" in config.warnings[0]
+
+
+SEEN = """
+from typing import Any
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+from torch import nn
+from pipeline import register
+
+class Part(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    inner: nn.Module
+    look: str
+
+    @field_validator("inner")
+    @classmethod
+    def narrow(cls, inner):
+        if inner["type"] == "wide" and inner.get("width", 1) > 8:
+            raise ValueError("is wider than 8")
+        return inner
+
+    @model_validator(mode="after")
+    def checked(self):
+        if self.look == "at the component":
+            self.inner.parameters()
+        return self
+
+@register("model", "seen")
+class Seen(nn.Module):
+    def __init__(self, part: Part):
+        super().__init__()
+        assert isinstance(part.inner, nn.Module)
+"""
+
+
+def test_a_pydantic_validator_sees_the_table_of_a_component_that_is_not_built_yet(load, tmp_path) -> None:
+    """By mode "after" too: a config is validated before anything is built; what it cannot see is said."""
+    name = f"seen_{tmp_path.name}.py"
+    (tmp_path / name).write_text(SEEN)
+
+    def stderr(width: int, look: str) -> str:
+        part = f"part={{inner={{type='wide', width={width}}}, look='{look}'}}"
+        sets = ["--set", f"components+={name}", "--unset", "model"]
+        return call("check", "pipeline.toml", *sets, "--set", f"model={{type='seen', {part}}}").stderr
+
+    assert "is wider than 8" in stderr(9, "at the table")
+    assert "is wider than 8" not in stderr(8, "at the table")
+    said = stderr(8, "at the component")
+    assert "--set model: its own validation fails: AttributeError: a config is validated before" in said
+    assert "the table of a model, which has no attribute 'parameters'" in said
 
 
 LOOPS = """
