@@ -51,8 +51,8 @@ COMPONENTS = {
     "pipeline.samplers": "sequential shuffle torch weighted",
     "pipeline.metrics": "accuracy mean_absolute_error perplexity torchmetrics",
     "pipeline.hooks": """
-        checkpoint csv early_stopping ema lr_monitor mlflow nan_guard profiler progress tensorboard throughput
-        wandb
+        checkpoint csv early_stopping ema lr_monitor mlflow nan_guard optuna_pruning profiler progress
+        tensorboard throughput wandb
     """,
 }
 
@@ -71,7 +71,7 @@ COMMANDS = {
     "diff": "A B ... --json --markdown --runs-dir",
     "runs": "--json --csv --watch --tree --where --sort --limit --runs-dir",
     "report": "[RUN ...] -o --output --watch --port --runs-dir",
-    "sweep": "CONFIG --grid --jobs --set --unset --runs-dir --nproc",
+    "sweep": "CONFIG --grid --optuna --search --jobs --set --unset --runs-dir --nproc",
 }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.cli.loading import Loaded
+from pipeline.cli.monitor import Monitor, monitor_of
 from pipeline.cli.pointing import pointed
 from pipeline.config.config import Config
 from pipeline.config.plan import ComponentPlan, Plan
@@ -40,14 +41,6 @@ class HookLine:
     type: str
     ranks: str | None
     """Where the config says so; None: as the hook itself declares."""
-
-
-@dataclass(frozen=True)
-class Monitor:
-    """The metric that decides which checkpoint is the best."""
-
-    metric: str
-    mode: str
 
 
 @dataclass(frozen=True)
@@ -115,7 +108,7 @@ def examine(loaded: Loaded, world_size: int) -> Report:
         hooks=tuple(
             HookLine(name, hook.type, plan.hook_ranks.get(name)) for name, hook in plan.hooks.items()
         ),
-        monitor=_monitor(plan),
+        monitor=monitor_of(plan),
         limits=(*limits, *_seen_limits(rehearsal, limits)),
         warnings=(
             *registry.warnings,
@@ -138,15 +131,6 @@ def _batches(plan: Plan, world_size: int) -> Batches:
         microbatches=tuple(-(-share // most) for share in shares),
         eval_batch_size=plan.train.eval_batch_size or size,
     )
-
-
-def _monitor(plan: Plan) -> Monitor | None:
-    """The checkpoint hook's, by whatever name it stands in the config."""
-    for hook in plan.hooks.values():
-        metric = hook.arguments.get("monitor")
-        if hook.type.rpartition("/")[2] == "checkpoint" and metric is not None:
-            return Monitor(str(metric), str(hook.arguments.get("mode")))
-    return None
 
 
 def _checkpoints(plan: Plan, rehearsal: Rehearsal) -> CheckpointNumbers | None:

@@ -40,7 +40,7 @@ def read_grid(texts: Sequence[str]) -> list[tuple[str, ...]]:
     axes: dict[str, Axis] = {}
     for text in texts:
         try:
-            axis = _read_axis(text)
+            axis = read_axis(text)
         except ValueError as fault:
             problems.append(Problem("--grid", "", f"{text!r}: {fault}", "KEY=V1,V2 or KEY=FIRST..LAST"))
             continue
@@ -55,7 +55,7 @@ def read_grid(texts: Sequence[str]) -> list[tuple[str, ...]]:
     return list(product(*(axis.overrides for axis in axes.values())))
 
 
-def _read_axis(text: str) -> Axis:
+def read_axis(text: str) -> Axis:
     """Raises ValueError, saying what is wrong."""
     key, equals, values = text.partition("=")
     if not equals or not key.strip():

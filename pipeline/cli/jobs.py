@@ -6,13 +6,30 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from types import FrameType
 
+STOPPED = 75
+"""The exit status of a run that a signal has stopped, and that can go on."""
+
 _TAIL = 20  # lines of a failed child's output
+_LOOK = 0.5  # seconds between two looks at what a job waits for
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command to run."""
+
+    words: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What it has besides that of all jobs."""
+    must_wait: Callable[[], bool] = lambda: False
+    """Whether it cannot begin yet; it holds its place among the jobs meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +40,27 @@ class Ended:
     """None: it was never started, since a signal came first."""
     tail: str = ""
     """The last lines of what it printed, where that was not shown as it came."""
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it neither is done nor can go on."""
+        return self.status not in (None, 0, STOPPED)
+
+    @property
+    def how(self) -> str:
+        """In words."""
+        if self.status is None:
+            return "not started"
+        if self.status == 0:
+            return "done"
+        if self.status == STOPPED:
+            return "stopped"
+        how = (
+            f"failed with exit status {self.status}"
+            if self.status > 0
+            else f"killed by signal {-self.status}"
+        )
+        return f"{how}\n{self.tail}" if self.tail else how
 
 
 @dataclass
@@ -39,30 +77,37 @@ class Jobs:
     """The first signal."""
     _running: set[subprocess.Popen[bytes]] = field(default_factory=set)
 
-    def run(
-        self, commands: Sequence[Sequence[str]], *, started: Callable[[int], None]
-    ) -> Iterator[tuple[int, Ended]]:
-        """Run all; yields each one's index and end, in the order in which they end."""
-        with self._passing_signals(), ThreadPoolExecutor(self.at_once) as pool:
-            waiting = {
-                pool.submit(self._one, command, index, started): index
-                for index, command in enumerate(commands)
-            }
-            for future in as_completed(waiting):
-                yield waiting[future], future.result()
+    def run(self, jobs: Iterable[Job], *, started: Callable[[int], None]) -> Iterator[tuple[int, Ended]]:
+        """Run all; yields each one's index and end, in the order in which they end.
 
-    def _one(self, command: Sequence[str], index: int, started: Callable[[int], None]) -> Ended:
+        A job is drawn from ``jobs`` when there is room for it, after the caller has seen the one
+        that made room.
+        """
+        numbered = enumerate(jobs)
+        waiting: dict[Future[Ended], int] = {}
+        with self._passing_signals(), ThreadPoolExecutor(self.at_once) as pool:
+            while True:
+                for index, job in islice(numbered, self.at_once - len(waiting)):
+                    waiting[pool.submit(self._one, job, index, started)] = index
+                if not waiting:
+                    return
+                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                    yield waiting.pop(future), future.result()
+
+    def _one(self, job: Job, index: int, started: Callable[[int], None]) -> Ended:
+        while self.received is None and job.must_wait():
+            time.sleep(_LOOK)
         if self.received is not None:
             return Ended(None)
         started(index)
         with tempfile.TemporaryFile() as output:
             shown = None if self.at_once == 1 else output
             child = subprocess.Popen(
-                command,
+                job.words,
                 stdin=subprocess.DEVNULL,
                 stdout=shown,
                 stderr=shown,
-                env=self.environment,
+                env={**self.environment, **job.environment},
                 start_new_session=True,
             )
             self._running.add(child)

@@ -21,7 +21,7 @@ _COMMANDS = {
     "diff": "Show what was different between two runs or configs.",
     "runs": "List the runs.",
     "report": "Write a page of curves, differences and lineage.",
-    "sweep": "Run every combination of some values.",
+    "sweep": "Run every combination of some values, or those that Optuna chooses.",
 }
 
 

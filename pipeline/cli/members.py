@@ -35,6 +35,15 @@ class Member:
         return run.fingerprint == fingerprint(self.config, run.seed if seed is None else seed)
 
 
+def load_member(path: Path, varied: tuple[str, ...], sets: Sequence[str], unsets: Sequence[str]) -> Member:
+    """Read and validate the config of one combination.
+
+    Raises:
+        ConfigError: with all its faults.
+    """
+    return Member(varied, load_with_registry(path, sets=[*sets, *varied], unsets=unsets).config)
+
+
 def load_members(
     path: Path, combinations: Sequence[tuple[str, ...]], sets: Sequence[str], unsets: Sequence[str]
 ) -> list[Member]:
@@ -47,9 +56,7 @@ def load_members(
     problems: dict[Problem, None] = {}
     for varied in combinations:
         try:
-            members.append(
-                Member(varied, load_with_registry(path, sets=[*sets, *varied], unsets=unsets).config)
-            )
+            members.append(load_member(path, varied, sets, unsets))
         except ConfigError as error:
             problems |= dict.fromkeys(error.problems)
     seen: dict[str, Member] = {}

@@ -1,4 +1,4 @@
-"""``pipeline sweep``: the runs of all combinations of some values."""
+"""``pipeline sweep``: the runs of all combinations of some values, or of those that Optuna chooses."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ import click
 from pipeline.cli.output import CONFIG_ERROR, FAILED, say, shown_errors
 
 if TYPE_CHECKING:
-    from pipeline.cli.jobs import Ended
+    from pipeline.cli.children import Children
+    from pipeline.cli.jobs import Jobs
     from pipeline.cli.members import Member
-    from pipeline.runs.listing import RunRow
-
-_STOPPED = 75
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -26,9 +24,22 @@ _STOPPED = 75
     "--grid",
     "grid",
     multiple=True,
-    required=True,
     metavar="KEY=V,..",
     help="Values of a key: optimizer.lr=0.1,0.01 or seed=0..4 (0 and 4 included).",
+)
+@click.option(
+    "--optuna",
+    "trials",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Let Optuna choose the values of N runs.",
+)
+@click.option(
+    "--search",
+    "search",
+    multiple=True,
+    metavar="KEY=SPACE",
+    help="What Optuna may choose: log(LOW, HIGH), float(LOW, HIGH), int(LOW, HIGH), or values V,..",
 )
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Runs at the same time."
@@ -40,6 +51,8 @@ _STOPPED = 75
 def command(
     config: Path,
     grid: tuple[str, ...],
+    trials: int | None,
+    search: tuple[str, ...],
     jobs: int,
     sets: tuple[str, ...],
     unsets: tuple[str, ...],
@@ -48,53 +61,88 @@ def command(
 ) -> None:
     """Run CONFIG with every combination of the --grid values, each as an ordinary run.
 
+    With --optuna N, Optuna chooses the values of N runs from the --search spaces, to better the metric
+    that hooks.checkpoint monitors; a run's value is its best. The study is kept in RUNS_DIR/sweeps.
+
     A run that is complete already is not run again, and an unfinished one is gone on with: the same
-    command can be repeated until all are done. All combinations are checked before the first begins.
+    command can be repeated until all are done. All values are checked before the first run begins.
 
     Exit status: 0 all done, 1 some failed, 2 wrong config or usage, 75 stopped by a signal.
     """
+    _check_usage(grid, trials, search)
+    with shown_errors(CONFIG_ERROR):
+        from pipeline.cli.children import Children
+        from pipeline.cli.jobs import STOPPED, Jobs
+
+        children = Children(config, sets, unsets, runs_dir, nproc)
+        pool = Jobs(jobs, _environment(jobs, nproc or 1))
+        if trials is None:
+            failed = _run_grid(grid, children, pool)
+        else:
+            failed = _run_trials(search, trials, children, pool)
+    if pool.received is not None:
+        say("stopped by a signal; the same command goes on")
+        sys.exit(STOPPED)
+    sys.exit(FAILED if failed else 0)
+
+
+def _check_usage(grid: Sequence[str], trials: int | None, search: Sequence[str]) -> None:
+    """Refuse options that do not go together, before anything is read."""
     if "RANK" in os.environ:
         raise click.UsageError("sweep starts processes of its own; call it without a launcher")
-    with shown_errors(CONFIG_ERROR):
-        from pipeline.cli.grid import read_grid
-        from pipeline.cli.members import load_members, rows_of
+    if trials is None and search:
+        raise click.UsageError("--search is for Optuna: say how many runs, as --optuna 20")
+    if trials is None and not grid:
+        raise click.UsageError("nothing to vary: give --grid KEY=V,.. or --optuna N with --search KEY=SPACE")
+    if trials is not None and grid:
+        raise click.UsageError(
+            "--optuna chooses from --search: write --search KEY=V,.. in the place of --grid"
+        )
+    if trials is not None and not search:
+        raise click.UsageError(
+            "--optuna has nothing to choose: give --search KEY=SPACE, as 'optimizer.lr=log(1e-4, 1e-1)'"
+        )
 
-        members = load_members(config, read_grid(grid), sets, unsets)
-        rows = rows_of(members, runs_dir)
-        options = [*_repeated("--set", sets), *_repeated("--unset", unsets)]
-        if nproc is not None:
-            options += ["--nproc", str(nproc)]
-        base = [sys.executable, "-m", "pipeline", "run", str(config), *options, "--runs-dir", str(runs_dir)]
-        status = _run_all(members, rows, base, jobs, nproc or 1)
-        _show(members, runs_dir)
-    sys.exit(status)
 
+def _run_grid(grid: Sequence[str], children: Children, pool: Jobs) -> int:
+    """Run the combinations that are not complete; returns how many failed."""
+    from pipeline.cli.grid import read_grid
+    from pipeline.cli.members import load_members, rows_of
 
-def _run_all(
-    members: Sequence[Member], rows: Sequence[RunRow | None], base: Sequence[str], jobs: int, nproc: int
-) -> int:
-    """Run what is not complete; returns the exit status of the sweep."""
-    from pipeline.cli.jobs import Jobs
-
+    members = load_members(children.config, read_grid(grid), children.sets, children.unsets)
+    rows = rows_of(members, children.runs_dir)
     left = [index for index, row in enumerate(rows) if row is None or row.status != "completed"]
     for index in sorted(set(range(len(members))) - set(left)):
         say(f"{_counted(index, members)}: complete already")
-    pool = Jobs(jobs, _environment(jobs, nproc))
-    commands = [[*base, *_own_options(members[index], rows[index])] for index in left]
-    statuses = []
-    for at, ended in pool.run(commands, started=lambda at: say(f"{_counted(left[at], members)}: started")):
-        statuses.append(ended.status)
-        say(f"{_counted(left[at], members)}: {_how(ended)}")
-    if pool.received is not None:
-        say("stopped by a signal; the same command goes on")
-        return _STOPPED
-    return FAILED if any(statuses) else 0
+    failed = 0
+    work = [children.job(members[index], rows[index]) for index in left]
+    for at, ended in pool.run(work, started=lambda at: say(f"{_counted(left[at], members)}: started")):
+        failed += ended.is_failure
+        say(f"{_counted(left[at], members)}: {ended.how}")
+    _show(members, children.runs_dir)
+    return failed
 
 
-def _own_options(member: Member, row: RunRow | None) -> list[str]:
-    """What makes this member's run: its values, and the run to go on with."""
-    resume = [] if row is None else ["--resume", str(row.folder.path.absolute())]
-    return [*_repeated("--set", member.varied), *resume]
+def _run_trials(texts: Sequence[str], wanted: int, children: Children, pool: Jobs) -> int:
+    """Run Optuna's trials until so many are there; returns how many failed."""
+    from pipeline.cli.optimise import Search, goal_of
+    from pipeline.cli.space import read_space
+    from pipeline.cli.study import open_study
+
+    space = read_space(texts)
+    goal = goal_of(space, children)
+    with open_study(goal.folder, space, goal.monitor) as study:
+        if study.settled:
+            say(f"{goal.folder}: {study.settled} trials are there already")
+        search = Search(study, goal.monitor.metric, children, wanted)
+        search.run(pool)
+        _show([attempt.member for attempt in search.attempts], children.runs_dir)
+        best = study.best
+    if best is not None:
+        values = " ".join(f"{key}={value}" for key, value in best.params.items())
+        told = f"{goal.monitor.metric} {best.value:.6g} with {values}, run {best.user_attrs['run']}"
+        say(f"best of {goal.folder}: {told}")
+    return search.failed
 
 
 def _environment(jobs: int, nproc: int) -> dict[str, str]:
@@ -106,25 +154,8 @@ def _environment(jobs: int, nproc: int) -> dict[str, str]:
     return environment
 
 
-def _repeated(option: str, values: Sequence[str]) -> list[str]:
-    return [word for value in values for word in (option, value)]
-
-
 def _counted(index: int, members: Sequence[Member]) -> str:
     return f"[{index + 1}/{len(members)}] {members[index].label}"
-
-
-def _how(ended: Ended) -> str:
-    if ended.status is None:
-        return "not started"
-    if ended.status == 0:
-        return "done"
-    if ended.status == _STOPPED:
-        return "stopped"
-    how = (
-        f"failed with exit status {ended.status}" if ended.status > 0 else f"killed by signal {-ended.status}"
-    )
-    return f"{how}\n{ended.tail}" if ended.tail else how
 
 
 def _show(members: Sequence[Member], runs_dir: Path) -> None:
@@ -133,6 +164,6 @@ def _show(members: Sequence[Member], runs_dir: Path) -> None:
     from pipeline.cli.results import print_table
     from pipeline.cli.runs_table import runs_table
 
-    found = [row for row in rows_of(members, runs_dir) if row is not None]
+    found = {row.folder.name: row for row in rows_of(members, runs_dir) if row is not None}
     if found:
-        print_table(*runs_table(found, for_people=True))
+        print_table(*runs_table(list(found.values()), for_people=True))

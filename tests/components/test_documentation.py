@@ -26,7 +26,7 @@ def documented_arguments(component: Any) -> list[str]:
 
 
 def test_all_are_found() -> None:
-    assert len(BUILT_IN) == 34
+    assert len(BUILT_IN) == 35
 
 
 @pytest.mark.parametrize("entry_point", BUILT_IN, ids=lambda entry_point: entry_point.name)

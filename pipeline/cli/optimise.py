@@ -1,0 +1,156 @@
+"""The trials of ``pipeline sweep --optuna``: each an ordinary run, whose metric Optuna is told."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipeline.cli.children import Children
+from pipeline.cli.grid import Axis
+from pipeline.cli.jobs import Job, Jobs
+from pipeline.cli.members import Member
+from pipeline.cli.monitor import Monitor, monitor_of
+from pipeline.cli.output import say
+from pipeline.cli.space import Dimension
+from pipeline.cli.study import Study, Trial
+from pipeline.components.hooks.optuna_pruning import PRUNED
+from pipeline.config.config import fingerprint
+from pipeline.errors import ConfigError, Problem
+from pipeline.runs.layout import safe_name
+from pipeline.runs.listing import RunRow, list_runs
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a study is about."""
+
+    monitor: Monitor
+    folder: Path
+
+
+def goal_of(space: Sequence[Dimension], children: Children) -> Goal:
+    """The metric to better, and the folder of the study that is about nothing else.
+
+    Every value of a choice and both ends of an interval are tried on the config, before any run begins.
+
+    Raises:
+        ConfigError: with all faults, or where the config monitors no metric.
+    """
+    problems: dict[Problem, None] = {}
+    first = tuple(one.overrides[0] for one in space)
+    members = []
+    for at, dimension in enumerate(space):
+        for override in dimension.overrides:
+            try:
+                members.append(children.member((*first[:at], override, *first[at + 1 :])))
+            except ConfigError as error:
+                problems |= dict.fromkeys(error.problems)
+    if problems:
+        raise ConfigError(list(problems))
+    config = members[0].config
+    monitor = monitor_of(config.plan)
+    if monitor is None:
+        message = "the config names no metric to better"
+        remedy = "hooks.checkpoint with monitor and mode, as --set hooks.checkpoint.monitor=eval/loss"
+        raise ConfigError([Problem("--optuna", "", message, remedy)])
+    asked = [
+        fingerprint(config, config.plan.seed or 0),
+        monitor.metric,
+        monitor.mode,
+        sorted(map(_told, space)),
+    ]
+    digest = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+    return Goal(monitor, children.runs_dir / "sweeps" / f"{safe_name(config.plan.name)}-{digest[:6]}")
+
+
+def _told(dimension: Dimension) -> list[str]:
+    """A dimension as text: all values of a choice, kind and ends of an interval."""
+    kind = "choice" if isinstance(dimension, Axis) else dimension.kind
+    return [kind, *dimension.overrides]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A trial and the run that it is."""
+
+    trial: Trial
+    member: Member
+
+    def say(self, how: str) -> None:
+        """Tell people what is with it."""
+        say(f"[trial {self.trial.number}] {self.member.label}: {how}")
+
+
+@dataclass
+class Search:
+    """Hands the trials of a study to a pool of jobs, and what becomes of them to the study."""
+
+    study: Study
+    metric: str
+    children: Children
+    wanted: int
+    attempts: list[Attempt] = field(default_factory=list)
+    """Of this call, in the order in which they began."""
+    failed: int = 0
+
+    def run(self, pool: Jobs) -> None:
+        """Run trials until ``wanted`` have not failed, or each was tried once, or a signal comes."""
+        in_jobs: list[Attempt] = []
+        jobs = self._jobs(pool, in_jobs)
+        for index, ended in pool.run(jobs, started=lambda index: in_jobs[index].say("started")):
+            if ended.status == 0:
+                self._settle(in_jobs[index])
+            elif ended.is_failure:
+                self._fail(in_jobs[index], ended.how)
+            else:
+                in_jobs[index].say(ended.how)  # the study has it as begun: the next call goes on with it
+
+    def _jobs(self, pool: Jobs, in_jobs: list[Attempt]) -> Iterator[Job]:
+        """What is to be run, each added to ``in_jobs``; what is complete already is settled at once."""
+        for trial in self.study.trials(self.wanted):
+            if pool.received is not None:
+                return
+            try:
+                attempt = Attempt(trial, self.children.member(trial.overrides))
+            except ConfigError as error:
+                say(f"[trial {trial.number}] {' '.join(trial.overrides)}: failed\n{error}")
+                self.study.fail(trial)
+                self.failed += 1
+                continue
+            self.attempts.append(attempt)
+            row = self._row(attempt)
+            if row is not None and row.status == "completed":
+                self._settle(attempt)
+                continue
+            in_jobs.append(attempt)
+            yield self.children.job(attempt.member, row, self.study.handed(trial).environment())
+
+    def _settle(self, attempt: Attempt) -> None:
+        """Tell the study what a complete run has come to."""
+        row = self._row(attempt)
+        run = row.summary if row else None
+        if row is None or run is None:
+            self._fail(attempt, "failed: its run folder is gone")
+            return
+        if run.reason.startswith(PRUNED):
+            self.study.prune(attempt.trial, row.folder.name)
+            attempt.say(run.reason)
+            return
+        value = run.best_value if run.best_metric == self.metric else run.metrics.get(self.metric)
+        if value is None or not math.isfinite(value):
+            self._fail(attempt, f"failed: {self.metric} is {value}")
+            return
+        self.study.complete(attempt.trial, value, row.folder.name)
+        attempt.say(f"{self.metric} {value:.6g}")
+
+    def _fail(self, attempt: Attempt, how: str) -> None:
+        self.study.fail(attempt.trial)
+        self.failed += 1
+        attempt.say(how)
+
+    def _row(self, attempt: Attempt) -> RunRow | None:
+        return attempt.member.run_in(list_runs(self.children.runs_dir))

@@ -1,0 +1,247 @@
+"""``pipeline sweep --optuna``: real studies of real runs."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from pipeline.cli.children import Children
+from pipeline.cli.grid import Axis
+from pipeline.cli.optimise import goal_of
+from pipeline.cli.space import Interval, read_space
+from pipeline.cli.study import open_study
+from pipeline.errors import ConfigError
+from tiny_runs import TINY, call
+
+DEADLINE = 120.0  # seconds, on a loaded machine
+
+PARTS = """\
+import os, time
+import torch
+from pipeline import Hook, Metric, register
+
+@register("metric", "told")
+class Told(Metric):
+    def __init__(self, value: float):
+        super().__init__()
+        self.told = self.add_state("told", torch.tensor(value, dtype=torch.float64), "max")
+
+    def update(self, outcome):
+        pass
+
+    def compute(self):
+        return self.told
+
+@register("hook", "moody")
+class Moody(Hook):
+    def on_step_end(self, run):
+        time.sleep(float(os.environ.get("STEP_SECONDS", 0)))
+        if float(os.environ.get("FAIL_ABOVE", 1)) < run.metrics.get("eval/told", 0):
+            raise OSError("no such luck")
+"""
+
+SEARCH = ["--search", "metrics.told.value=float(0, 1)"]
+
+
+@pytest.fixture
+def config(tmp_path):
+    """A run whose metric to better is what the config says."""
+    (tmp_path / "parts.py").write_text(PARTS)
+    text = TINY.replace('monitor = "eval/accuracy"', 'monitor = "eval/told"')
+    text += "[hooks.moody]\n[metrics.told]\nvalue = 0.0\n"
+    (tmp_path / "tiny.toml").write_text(f'components = ["parts.py"]\n{text}')
+    return tmp_path / "tiny.toml"
+
+
+@contextmanager
+def optuna_study(runs_dir):
+    """The only study there, as Optuna itself reads it."""
+    import optuna
+
+    (file,) = runs_dir.glob("sweeps/*/study.db")
+    storage = optuna.storages.RDBStorage(f"sqlite:///{file}")
+    yield optuna.load_study(study_name=file.parent.name, storage=storage)
+    storage.remove_session()
+    storage.engine.dispose()
+
+
+def trials(runs_dir):
+    with optuna_study(runs_dir) as study:
+        return study.get_trials()
+
+
+def record(runs_dir, name):
+    return json.loads((runs_dir / name / "run.json").read_text())
+
+
+def run_names(runs_dir):
+    return sorted(folder.name for folder in runs_dir.glob("tiny-*"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("optimizer.lr=log(1e-4,1e-1)", Interval("optimizer.lr", "log", 1e-4, 1e-1)),
+        ("a = float( -1 , 2.5 )", Interval("a", "float", -1.0, 2.5)),
+        ("seed=int(0, 9)", Interval("seed", "int", 0, 9)),
+        ("model.activation=relu,gelu", Axis("model.activation", ("relu", "gelu"))),
+        ("model.hidden=[64, 64],[128]", Axis("model.hidden", ("[64, 64]", "[128]"))),
+        ("seed=1..3", Axis("seed", ("1", "2", "3"))),
+    ],
+)
+def test_a_space_is_an_interval_or_a_choice(text, expected):
+    assert read_space([text]) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["lr"], "--search: 'lr': has no key or no '='; expected KEY=V1,V2 or KEY=int(LOW, HIGH)"),
+        (["lr=uniform(0, 1)"], "column 4: 'uniform' is none of int, float, log; expected "),
+        (["lr=log(0, 1)"], "column 8: the logarithm of 0.0 is not defined; LOW has to be above 0"),
+        (["lr=float(1, 0.5)"], "column 13: HIGH is 0.5, which is not above LOW, 1.0"),
+        (["seed=int(0, 1.5)"], "column 13: '1.5' is no whole number"),
+        (["lr=float(0, many)"], "column 13: 'many' is no finite number"),
+        (["lr=float(0, inf)"], "column 13: 'inf' is no finite number"),
+        (["lr=float(0)"], "column 10: float takes two numbers, LOW and HIGH"),
+        (["lr=float(0, 1, 2)"], "column 10: float takes two numbers, LOW and HIGH"),
+        (["lr=float(0, 1"], "column 14: ')' is missing"),
+        (["a=1", "a=2"], "--search a: is given twice; expected one --search of a key"),
+    ],
+)
+def test_a_wrong_space_says_what_is_wrong_and_where(texts, message):
+    with pytest.raises(ConfigError, match=r"--search") as caught:
+        read_space([*texts, "seed=int(9, 0)"])
+    assert message in str(caught.value)
+    assert "HIGH is 0" in str(caught.value), "all faults at once"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--optuna", "2"], "--optuna has nothing to choose: give --search"),
+        (["--optuna", "2", "--grid", "seed=1,2"], "write --search KEY=V,.. in the place of --grid"),
+        (["--search", "seed=1,2"], "as --optuna 20"),
+        ([], "nothing to vary"),
+        (["--optuna", "2", "--search", "train.steps=int(0, 4)"], "--set train.steps: got 0; expected"),
+        (["--optuna", "2", "--search", "model.activation=relu,rleu"], "did you mean 'relu'"),
+        (["--optuna", "2", *SEARCH, "--unset", "hooks.checkpoint"], "names no metric to better; expected "),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_searched_is_refused_before_anything_runs(config, tmp_path, words, message):
+    result = call("sweep", config, *words, "--runs-dir", tmp_path / "runs")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_missing_optuna_is_told_with_its_remedy(config, tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def without_optuna(name, *rest):
+        if name.partition(".")[0] == "optuna":
+            raise ModuleNotFoundError("No module named 'optuna'")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without_optuna)
+    result = call("sweep", config, "--optuna", 1, *SEARCH, "--runs-dir", tmp_path / "runs")
+    assert result.exit_code == 2
+    assert result.stderr == "error: --optuna needs the package optuna: pip install 'pipeline-ddp[optuna]'\n"
+
+
+def test_trials_are_ordinary_runs_and_bad_ones_are_pruned(config, tmp_path):
+    """Every trial's value is its run's best; one below the median of the complete ones ends at once."""
+    runs = tmp_path / "runs"
+    words = ["sweep", config, *SEARCH, "--set", "hooks.optuna_pruning={startup_trials=1}", "--runs-dir", runs]
+    done = call(*words, "--optuna", 5)
+    assert done.exit_code == 0, done.stderr
+    complete: list[float] = []
+    for trial in trials(runs):
+        run, value = record(runs, trial.user_attrs["run"]), trial.params["metrics.told.value"]
+        assert trial.value == value
+        assert run["status"] == "completed"
+        if complete and value < statistics.median(complete):
+            assert (trial.state.name, run["steps"]) == ("PRUNED", 2)
+            assert run["reason"].startswith("pruned: eval/told")
+            assert trial.intermediate_values == {0: value}
+        else:
+            assert (trial.state.name, run["steps"]) == ("COMPLETE", 4)
+            assert run["best"]["value"] == value
+            assert trial.intermediate_values == {0: value, 1: value}
+            complete.append(value)
+    assert 1 < len(complete) < 5, "some were pruned"
+    assert len(run_names(runs)) == 5
+    with optuna_study(runs) as study:
+        assert study.best_value == max(complete)
+    assert f"eval/told {max(complete):.6g} with metrics.told.value={max(complete)}" in done.stderr
+    again = call(*words, "--optuna", 5)
+    assert again.exit_code == 0
+    assert "5 trials are there already" in again.stderr
+    assert len(run_names(runs)) == 5
+
+
+def test_a_trial_that_fails_is_tried_again_by_the_next_call(config, tmp_path, monkeypatch):
+    runs = tmp_path / "runs"
+    words = ["sweep", config, "--optuna", 2, *SEARCH, "--jobs", 2, "--runs-dir", runs]
+    monkeypatch.setenv("FAIL_ABOVE", "0")
+    first = call(*words)
+    assert first.exit_code == 1, first.stderr
+    assert first.stderr.count("failed with exit status 1") == 2
+    assert "OSError: no such luck" in first.stderr
+    assert [trial.state.name for trial in trials(runs)] == ["FAIL", "FAIL"]
+    monkeypatch.delenv("FAIL_ABOVE")
+    second = call(*words)
+    assert second.exit_code == 0, second.stderr
+    found = trials(runs)
+    assert [trial.state.name for trial in found] == ["FAIL", "FAIL", "COMPLETE", "COMPLETE"]
+    assert [trial.params for trial in found[:2]] == [trial.params for trial in found[2:]]
+    assert sorted(trial.user_attrs["run"] for trial in found[2:]) == run_names(runs), "the same two runs"
+
+
+@pytest.mark.soak
+def test_a_killed_sweep_goes_on_without_repeating_a_complete_trial(config, tmp_path):
+    """SIGKILL while the second trial runs; what it leaves running is waited for, not started twice."""
+    runs = tmp_path / "runs"
+    words = ["sweep", str(config), "--optuna", "3", *SEARCH, "--runs-dir", str(runs)]
+    sweep = subprocess.Popen(
+        [sys.executable, "-m", "pipeline", *words], env={**os.environ, "STEP_SECONDS": "1"}
+    )
+    deadline = time.monotonic() + DEADLINE
+    while len(run_names(runs)) < 2:
+        assert time.monotonic() < deadline
+        assert sweep.poll() is None
+        time.sleep(0.05)
+    sweep.send_signal(signal.SIGKILL)
+    sweep.wait()
+    first, second = sorted(run_names(runs), key=lambda name: record(runs, name)["created"])
+    before = record(runs, first)
+    assert before["status"] == "completed"
+    again = call(*words)
+    assert again.exit_code == 0, again.stderr
+    assert f"is running already, as {runs / second}" in again.stderr
+    found = trials(runs)
+    assert [trial.state.name for trial in found] == ["COMPLETE"] * 3
+    assert [trial.user_attrs["run"] for trial in found[:2]] == [first, second]
+    assert len({trial.user_attrs["run"] for trial in found}) == len(run_names(runs)) == 3
+    assert record(runs, first) == before, "not run again"
+    assert [len(record(runs, name)["attempts"]) for name in run_names(runs)] == [1, 1, 1]
+    assert [trial.value for trial in found] == [trial.params["metrics.told.value"] for trial in found]
+
+
+def test_a_study_is_had_by_one_sweep_at_a_time(config, tmp_path):
+    runs = tmp_path / "runs"
+    space = read_space(SEARCH[1:])
+    goal = goal_of(space, Children(config, (), (), runs, None))
+    with open_study(goal.folder, space, goal.monitor):
+        refused = call("sweep", config, "--optuna", 1, *SEARCH, "--runs-dir", runs)
+    assert refused.exit_code == 2
+    assert f"{goal.folder}: another sweep has this study; wait for its end, or stop it" in refused.stderr
