@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections.abc
 import inspect
-import re
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
@@ -36,6 +35,7 @@ from pydantic import (
 from pipeline.api.duration import parse_duration
 from pipeline.api.kinds import Kind
 from pipeline.config.wording import show
+from pipeline.registry.annotation_text import annotation_text
 from pipeline.registry.fields import annotations_by_key, is_record
 from pipeline.registry.holders import as_written, with_tables
 from pipeline.registry.traits import contains_itself, nested_kind, nested_kinds
@@ -92,12 +92,6 @@ class Record:
     type: type
     values: Mapping[str, Any]
     """What was given, validated."""
-
-
-def annotation_text(annotation: Any) -> str:
-    """An annotation as one would write it, without the modules its names come from."""
-    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    return re.sub(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])", "", text)
 
 
 def settable(annotation: Any) -> Any | Unsettable:

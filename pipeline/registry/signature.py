@@ -11,7 +11,8 @@ from pydantic import BaseModel
 
 from pipeline.api.kinds import RULES, Kind
 from pipeline.config.outline import own_keys
-from pipeline.registry.annotations import Unsettable, annotation_text, settable
+from pipeline.registry.annotation_text import annotation_text
+from pipeline.registry.annotations import Unsettable, settable
 from pipeline.registry.fields import resolve_hints
 from pipeline.registry.traits import is_measured, is_secret, may_hold_secret, nested_kinds
 
