@@ -55,7 +55,15 @@ def read_side(ref: str, runs_dir: Path) -> Side:
         return _of_toml(path)
     from pipeline.runs.listing import find_run
 
-    return _of_run(find_run(runs_dir, ref))
+    try:
+        folder = find_run(runs_dir, ref)
+    except RunError:
+        if path.is_dir() or not path.exists():
+            raise
+        is_file = path.is_file()
+        what = "is no TOML file by its name" if is_file else "is a pipe or a device; save what it gives"
+        raise RunError(f"{ref}: {what}; expected a run, its folder, or a file that ends in .toml") from None
+    return _of_run(folder)
 
 
 def with_defaults(side: Side) -> Side:

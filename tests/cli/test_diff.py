@@ -274,6 +274,23 @@ def test_trouble(made, sides):
     assert (result.exit_code, result.stdout) == (2, "")
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("/dev/null", "/dev/null: is a pipe or a device; save what it gives; "),
+        ("notes.txt", "notes.txt: is no TOML file by its name; "),
+        ("./notes.txt", "./notes.txt: is no TOML file by its name; "),
+    ],
+)
+def test_what_is_no_run_and_no_toml_file_is_told_by_what_it_is(tmp_path, monkeypatch, name, says):
+    config = write_tiny(tmp_path)
+    (tmp_path / "notes.txt").write_text("")
+    monkeypatch.chdir(tmp_path)
+    result = call("diff", config, name)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"error: {says}expected a run, its folder, or a file that ends in .toml\n"
+
+
 def test_a_damaged_config_is_trouble(runs):
     (runs[0] / "config.toml").write_text("= 3")
     result = call("diff", *runs)
