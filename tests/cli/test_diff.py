@@ -227,6 +227,35 @@ def test_the_cause_comes_first_and_what_follows_from_it_is_said(tmp_path):
     assert [row["follows"] for row in difference(sides[0], edited)["config"]] == [None, None]
 
 
+def test_a_changed_type_shows_the_arguments_that_came_and_went(tmp_path):
+    """Of the optimizer and of a hook; what both take alike stays out."""
+    one = write_tiny(
+        tmp_path, "[optimizer]\nmomentum = 0.9\n[hooks.watch]\ntype = 'throughput'\n", "one.toml"
+    )
+    two = write_tiny(
+        tmp_path,
+        "[optimizer]\ntype = 'adamw'\nlr = 0.1\nbetas = [0.9, 0.95]\n"
+        "[hooks.watch]\ntype = 'early_stopping'\nmonitor = 'eval/loss'\n",
+        "two.toml",
+    )
+    changed = rows(difference(one, two), "config")
+    assert changed.pop("optimizer.type") == ["sgd", "adamw"]
+    assert changed.pop("optimizer.weight_decay") == [0.0, 0.01], "both take it"
+    assert changed.pop("hooks.watch.type") == ["throughput", "early_stopping"]
+    went = {key: value for key, (value, after) in changed.items() if after is None}
+    came = {key: value for key, (before, value) in changed.items() if before is None}
+    assert went | came == {
+        key: after if before is None else before for key, (before, after) in changed.items()
+    }
+    assert went["optimizer.momentum"] == 0.9 and went["optimizer.nesterov"] is False
+    assert came["optimizer.betas"] == [0.9, 0.95] and came["hooks.watch.patience"] == 3
+    assert "optimizer.lr" not in changed
+    keys = [line.split() for line in call("diff", one, two).stdout.splitlines()]
+    assert ["optimizer.type", '"sgd"', '"adamw"'] in keys
+    assert ["optimizer.momentum", "0.9", "-"] in keys
+    assert ["hooks.watch.patience", "-", "3"] in keys
+
+
 def test_the_sides_have_colours_on_a_terminal_alone(made):
     _, run, other = made
     words = [sys.executable, "-m", "pipeline", "diff", str(run), str(other)]
