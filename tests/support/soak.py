@@ -17,6 +17,9 @@ from hypothesis import settings
 
 PROCESSES = "distributed"  # the folder of tests whose cases start processes
 CASES = 3
+COMMIT = pytest.StashKey[
+    str
+]()  # where a page is to be written: what is tested, before any test can change it
 OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
 
 
@@ -27,6 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "soak: run under --soak alone, for it takes long")
     config.addinivalue_line("markers", "few: of its cases three are run, and all under --soak")
+    is_worker = hasattr(config, "workerinput")  # xdist's workers end with a summary of their own
+    if config.getoption("--soak") and not config.option.collectonly and not is_worker:
+        config.stash[COMMIT] = _commit(config.rootpath)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -69,11 +75,11 @@ def count(request: pytest.FixtureRequest, record_property):
 
 
 def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
-    if not config.getoption("--soak"):
+    if COMMIT not in config.stash:
         return
     page = config.rootpath / "docs" / "soak.md"
     page.parent.mkdir(exist_ok=True)
-    page.write_text(_page(terminalreporter.stats, _commit(config.rootpath)))
+    page.write_text(_page(terminalreporter.stats, config.stash[COMMIT]))
     terminalreporter.write_line(f"written: {page.relative_to(config.rootpath)}")
 
 
