@@ -95,6 +95,10 @@ PLANTED = [
     "planted-by-set",
 ]
 OPTIONS = ["--set", "hooks.leaky.note=planted-by-set"]
+TRACKERS = [
+    *("--set", "hooks.mlflow={tracking_uri='sqlite:///mlflow.db', experiment='trials'}"),
+    *("--set", "hooks.wandb={mode='offline'}"),
+]
 VARIABLES = {
     "HOOKS_LEAKY_PASSWORD": "a",
     "HOOKS_LEAKY_LOGIN_KEY": "b",
@@ -147,10 +151,10 @@ def environment() -> dict[str, str]:
 
 @pytest.mark.parametrize(("ending", "status"), [("success", 0), ("failure", 1), ("crash", -9)])
 def test_no_planted_text_is_anywhere(command, project, monkeypatch, ending, status):
-    """TRK-04: the run folder, logs, errors, the tracker, checkpoints, code.patch, and what commands print."""
+    """TRK-04: the run folder, logs, errors, trackers, checkpoints, code.patch, and what commands print."""
     job = command(
         2,
-        ["run", "pipeline.toml", *OPTIONS, "--set", f"hooks.leaky.ending={ending}"],
+        ["run", "pipeline.toml", *OPTIONS, *TRACKERS, "--set", f"hooks.leaky.ending={ending}"],
         cwd=project,
         env=environment(),
     )
@@ -158,6 +162,8 @@ def test_no_planted_text_is_anywhere(command, project, monkeypatch, ending, stat
     run = only_run(project / "runs")
     assert (run / "code.patch").is_file() or not shutil.which("git")
     assert len(list((run / "checkpoints").iterdir())) > 1
+    assert list(run.glob("wandb/offline-run-*/run-*.wandb")) and (project / "mlflow.db").stat().st_size
+    assert any((project / "mlruns").rglob("config.toml")) or ending == "crash"
     printed = [job.output(rank) for rank in range(2)]
     monkeypatch.chdir(project)
     for name, value in (ENVIRONMENT | VARIABLES).items():

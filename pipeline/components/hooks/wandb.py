@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,20 +49,21 @@ class WandB(Tracker):
         folder = run.folder / "wandb"
         if run.step and folder.exists():
             _set_aside(folder)
-        self._run: Any = wandb.init(
-            project=self.project,
-            entity=self.entity,
-            mode=self.mode,
-            id=_identifier(run.folder),
-            name=run.folder.name,
-            dir=run.folder,
-            resume="allow",
-            config={**settings(run.folder), "parent": parent(run.folder)},
-            # The run folder has the output, the commit and the machine already.
-            settings=wandb.Settings(
-                silent=True, console="off", disable_git=True, save_code=False, init_timeout=30
-            ),
-        )
+        with _arguments_hidden():
+            self._run: Any = wandb.init(
+                project=self.project,
+                entity=self.entity,
+                mode=self.mode,
+                id=_identifier(run.folder),
+                name=run.folder.name,
+                dir=run.folder,
+                resume="allow",
+                config={**settings(run.folder), "parent": parent(run.folder)},
+                # The run folder has the output, the commit and the machine already.
+                settings=wandb.Settings(
+                    silent=True, console="off", disable_git=True, save_code=False, init_timeout=30
+                ),
+            )
         # What wandb was given before a kill may be lost, whatever the step; and what a server has stays.
         self._next = int(self._run.step)
         if run.step:
@@ -87,6 +90,17 @@ def _identifier(folder: Path) -> str:
         drawn = secrets.token_hex(8)
         file.write_text(json.dumps({"id": drawn}) + "\n", "utf-8")
         return drawn
+
+
+@contextmanager
+def _arguments_hidden() -> Iterator[None]:
+    """wandb records the command line, where ``--set`` may have a secret; run.json has it without."""
+    typed = sys.argv
+    sys.argv = typed[:1]
+    try:
+        yield
+    finally:
+        sys.argv = typed
 
 
 def _set_aside(folder: Path) -> None:
