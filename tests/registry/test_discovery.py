@@ -45,6 +45,64 @@ def test_malformed_file_is_reported_and_the_folder_stays(install, content):
     assert str(bad) in warning
 
 
+def test_defaults_of_one_file_are_not_those_of_the_next(install):
+    install("aaa", entries="[DEFAULT]\nstray = aaa:Stray\n[pipeline.models]\nown = aaa:Own\n")
+    site = install("zzz", entries=MODEL.format("zzz"))
+    found = {(entry.distribution, entry.name) for entry in read(site).entries}
+    assert found == {("aaa", "own"), ("aaa", "stray"), ("zzz", "tiny")}
+
+
+def test_a_file_that_may_not_be_read_is_reported(install, monkeypatch):
+    """REG-01: it is skipped, and the metadata of a distribution without entry points is no fault."""
+    site = install("good", entries=MODEL.format("good"))
+    (site / "bare-1.0.dist-info").mkdir()
+    (site / "file.egg-info").write_text("Name: file\n")
+    bad = site / "bad-1.0.dist-info" / "entry_points.txt"
+    bad.mkdir(parents=True)
+    found = read(site)
+    assert [entry.distribution for entry in found.entries] == ["good"]
+    (warning,) = found.warnings
+    assert warning.startswith(f"{bad} cannot be read, so its components are missing: ")
+
+
+def test_a_folder_that_may_not_be_read_and_a_damaged_archive_are_reported(install, tmp_path, monkeypatch):
+    """REG-01: what is elsewhere on the path is found."""
+    good = install("good", entries=MODEL.format("good"), folder="good")
+    closed, damaged = tmp_path / "closed", tmp_path / "damaged.zip"
+    closed.mkdir()
+    with zipfile.ZipFile(damaged, "w") as bundle:
+        bundle.writestr("bad-1.0.dist-info/entry_points.txt", MODEL.format("bad") * 50)
+    data = damaged.read_bytes()
+    damaged.write_bytes(data.replace(b"tiny", b"TINY", 1))  # its checksum is another's now
+    scandir = discovery.os.scandir
+
+    def refusing(folder):
+        if folder == str(closed):
+            raise PermissionError(13, "Permission denied", folder)
+        return scandir(folder)
+
+    monkeypatch.setattr(discovery.os, "scandir", refusing)  # root may read any
+    found = read(closed, damaged, good)
+    assert [entry.distribution for entry in found.entries] == ["good"]
+    assert [warning.partition(" ")[0] for warning in found.warnings] == [str(closed), str(damaged)]
+
+
+def test_eggs_are_read(tmp_path):
+    """A folder and an archive, as old installations have them on the path; a broken one is reported."""
+    folder, archive, broken = (tmp_path / f"{name}-1.0-py3.11.egg" for name in ("folder", "zip", "bad"))
+    for egg, text in ((folder, MODEL.format("folder")), (broken, "no section = 1")):
+        (egg / "EGG-INFO").mkdir(parents=True)
+        (egg / "EGG-INFO" / "entry_points.txt").write_text(text)
+    with zipfile.ZipFile(archive, "w") as bundle:
+        bundle.writestr("EGG-INFO/entry_points.txt", MODEL.format("zipped"))
+    found = read(folder, archive, broken)
+    assert {(entry.distribution, entry.target) for entry in found.entries} == {
+        ("folder", "folder:Tiny"), ("zip", "zipped:Tiny"),
+    }  # fmt: skip
+    (warning,) = found.warnings
+    assert warning.startswith(f"{broken} cannot be read")
+
+
 def test_unparsable_entry_is_reported_and_listed(install):
     site = install("acme", entries="[pipeline.models]\nbad = what is this\ngood = acme:Good\n")
     found = read(site)
@@ -99,22 +157,27 @@ def test_missing_folders_and_zip_files(tmp_path):
 
 
 def test_400_distributions_cost_one_scan_and_no_import(install, monkeypatch):
-    """REG-07: metadata is enumerated once per process and no plugin module is imported."""
+    """REG-07: metadata is enumerated once per process and no plugin module is imported.
+
+    Nor is a parser made for each, which took most of the time of reading them.
+    """
     site = install("acme-0", entries=MODEL.format("plugin_0"), modules={"plugin_0": "raise SystemExit"})
     for index in range(1, 400):
         info = site / f"acme_{index}-1.0.dist-info"
         info.mkdir()
         group = "pipeline.models" if index < 3 else "console_scripts"
         (info / "entry_points.txt").write_text(f"[{group}]\nname_{index} = plugin_{index}:Thing\n")
-    scans = []
-    original = discovery.iter_files_distros
+    scans, parsers = [], []
+    read_folder, parser = discovery._read_folder, discovery.CaseSensitiveConfigParser
+    monkeypatch.setattr(discovery, "_read_folder", lambda folder: scans.append(folder) or read_folder(folder))
     monkeypatch.setattr(
-        discovery, "iter_files_distros", lambda *a, **k: scans.append(a[0]) or original(*a, **k)
+        discovery, "CaseSensitiveConfigParser", lambda **options: parsers.append(1) or parser(**options)
     )
     first = discovery.discover_installed()
     after_one = len(scans)
     assert discovery.discover_installed() is first
-    assert len(scans) == after_one and scans.count([str(site)]) == 1
+    assert len(scans) == after_one and scans.count(str(site)) == 1
+    assert 0 < len(parsers) <= len(scans)
     assert {"tiny", "name_1", "name_2"} <= {entry.name for entry in first.entries}
     assert not [module for module in sys.modules if module.startswith("plugin_")]
 
