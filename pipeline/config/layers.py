@@ -224,7 +224,7 @@ def _set(named: list[_Named], edits: Sequence[Override], folder: Path, report: R
             replaced, value = slice(len(named), None), value if isinstance(value, list) else [value]
         elif edit.key == ("components",) and edit.kind == "set":
             replaced = slice(0, None)
-        elif edit.key[0] == "components" and edit.kind == "set" and _is_position(edit.key[1]):
+        elif edit.kind == "set" and _is_element(edit.key):
             replaced, value = slice(int(edit.key[1]), int(edit.key[1]) + 1), [value]
         else:
             continue
@@ -236,13 +236,15 @@ def _take_out(named: list[_Named], edits: Sequence[Override]) -> None:
     keys = [edit.key for edit in edits if edit.kind == "unset"]
     if ("components",) in keys:
         named.clear()
-    positions = {int(key[1]) for key in keys if key[0] == "components" and key[1:2] and _is_position(key[1])}
+    positions = {int(key[1]) for key in keys if _is_element(key)}
     for position in sorted(positions, reverse=True):
         del named[position : position + 1]
 
 
-def _is_position(name: str) -> bool:
-    return name.isdecimal() and name.isascii() and len(name) < 10
+def _is_element(key: tuple[str, ...]) -> bool:
+    """Whether a key is the position of one of the files."""
+    name = key[-1]
+    return len(key) == 2 and key[0] == "components" and name.isdecimal() and name.isascii() and len(name) < 10
 
 
 def _listed(value: Any, place: Place, report: Report) -> list[str]:

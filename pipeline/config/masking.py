@@ -10,9 +10,13 @@ SHORTEST = 4
 
 
 def mask(text: str, hidden: Mapping[str, str]) -> str:
-    """The text without what must not be shown, be it as it is or as ``repr``, JSON or TOML writes it."""
+    """The text without what must not be shown, as it is, or as ``repr``, JSON or TOML writes it.
+
+    TOML in a text of TOML, too, which ``set`` of a config has.
+    """
     for value in sorted(hidden, key=len, reverse=True):  # one may be a part of another
         written = {json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (False, True)}
+        written |= {json.dumps(form, ensure_ascii=False)[1:-1] for form in (value, *written)}
         for form in sorted({value, repr(value)[1:-1], *written}, key=len, reverse=True):
             text = text.replace(form, hidden[value])
     return text

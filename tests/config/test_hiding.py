@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
+
 from pipeline.config.masking import mask
 
 TABLE = 'type = "table"\nurl = "http://${oc.env:TEST_USER}@host/${oc.env:TEST_UNSET,train}"\n'
@@ -46,6 +49,14 @@ def test_a_secret_that_a_file_sets_by_an_edit_is_hidden(load_config, valid) -> N
     head = 'set = ["hooks.uploader.token=first-s3cret"]\n'
     found = load_config(head + valid, "hooks.uploader.token='s3cret'").hidden
     assert found == {"first-s3cret": "***", "s3cret": "***"}
+
+
+def test_a_text_of_toml_in_a_text_of_toml_is_masked() -> None:
+    secret = 'pl"an\\ted\u00ef'
+    value = json.dumps(secret, ensure_ascii=False)
+    line = f"set = [{json.dumps(f'hooks.uploader.token={value}', ensure_ascii=False)}]"
+    assert tomllib.loads(tomllib.loads(line)["set"][0].partition(".")[2])["uploader"]["token"] == secret
+    assert mask(line, {secret: "***"}) == 'set = ["hooks.uploader.token=\\"***\\""]'
 
 
 def test_masks_the_longest_text_first_and_what_repr_makes_of_it() -> None:

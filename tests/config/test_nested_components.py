@@ -229,6 +229,19 @@ def test_a_validator_that_fails_is_a_fault_of_its_component(load) -> None:
     assert result.exit_code == 2 and "--set model: its own validation fails: KeyError" in result.stderr
 
 
+def test_a_value_in_the_place_of_a_dataclass_with_a_secret_is_not_repeated(load, tmp_path) -> None:
+    """TRK-04: as it may be the secret."""
+    (tmp_path / f"login_{tmp_path.name}.py").write_text(
+        "from dataclasses import dataclass\nfrom pydantic import SecretStr\nfrom torch import nn\n"
+        "from pipeline import register\n\n@dataclass\nclass Login:\n    user: str\n    key: SecretStr\n\n"
+        "@register('model', 'shut')\nclass Shut(nn.Module):\n    def __init__(self, login: Login): ...\n"
+    )
+    sets = ["--set", f"components+=login_{tmp_path.name}.py", "--unset", "model"]
+    result = call("check", "pipeline.toml", *sets, "--set", "model={type='shut', login='planted'}")
+    assert "--set model.login: the value, which may hold a secret, does not fit" in result.stderr
+    assert "planted" not in result.output
+
+
 @pytest.mark.parametrize("holder", ["branched", "celled"])
 def test_a_table_in_a_model_or_dataclass_keeps_what_its_new_type_takes(load, holder) -> None:
     """CFG-03: as one that is an argument itself."""

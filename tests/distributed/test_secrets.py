@@ -163,7 +163,7 @@ def test_no_planted_text_is_anywhere(command, project, monkeypatch, ending, stat
     assert (run / "code.patch").is_file() or not shutil.which("git")
     assert len(list((run / "checkpoints").iterdir())) > 1
     assert list(run.glob("wandb/offline-run-*/run-*.wandb")) and (project / "mlflow.db").stat().st_size
-    assert any((project / "mlruns").rglob("config.toml")) or ending == "crash"
+    assert any((project / "mlruns").rglob("config.toml")) or ending != "success"
     printed = [job.output(rank) for rank in range(2)]
     monkeypatch.chdir(project)
     for name, value in (ENVIRONMENT | VARIABLES).items():
