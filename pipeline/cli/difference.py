@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from difflib import unified_diff
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.side import Side, with_defaults
 from pipeline.config.compare import HOOKS_ORDER, Change, changes, environment_keys
 from pipeline.config.keys import find
-from pipeline.runs.record import Record
+
+if TYPE_CHECKING:
+    from pipeline.runs.record import Record
 
 PATCH = "code.patch"
 """The key of a difference in uncommitted changes."""
@@ -75,7 +77,7 @@ def compare(sides: Sequence[Side]) -> Difference:
     """Compare two or more sides.
 
     A component's default that only one side has written out is no difference: where a TOML file
-    lacks a key, its components are imported to find their defaults, and only there. A file without a
+    lacks a key, its components' defaults are looked for, and only there. A file without a
     seed is what a run with a drawn one was asked for.
     """
     if any(_is_open(sides[0], other) for other in sides[1:]):

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.references import recorded_references, references_in
 from pipeline.config.keys import copied, find
 from pipeline.errors import ConfigError, RunError
-from pipeline.runs.layout import RunFolder
-from pipeline.runs.record import Record
+
+if TYPE_CHECKING:
+    from pipeline.runs.layout import RunFolder
+    from pipeline.runs.record import Record
 
 
 @dataclass(frozen=True)
@@ -67,16 +69,16 @@ def read_side(ref: str, runs_dir: Path) -> Side:
 
 
 def with_defaults(side: Side) -> Side:
-    """The side with its components' defaults, which takes importing them.
+    """The side with its components' defaults; they are imported where their text does not tell.
 
     A file that does not validate here (a component that is not installed) stays as it is written.
     """
     if side.toml is None:
         return side
-    from pipeline.cli.loading import load_with_registry
+    from pipeline.cli.loading import load_with_registry, load_without_import
 
     try:
-        config = load_with_registry(side.toml).config
+        config = load_without_import(side.toml) or load_with_registry(side.toml).config
     except ConfigError as error:
         first = str(error.problems[0]).splitlines()[0]
         note = (

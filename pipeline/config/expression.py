@@ -2,6 +2,7 @@
 
 OmegaConf's containers resolve a value anew for every reference to it, which is exponential in a
 chain of doublings; here its grammar reads one text, and whoever calls decides what to remember.
+Texts with nothing but plain references, ``${vars.x}``, are read here: OmegaConf is slow to import.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Reference: TypeAlias = Callable[[str], Any]
@@ -16,8 +18,22 @@ Reference: TypeAlias = Callable[[str], Any]
 Function: TypeAlias = Callable[[str, tuple[Any, ...]], Any]
 """Gives the value of a function by name and arguments: ``oc.env`` of ``("HOME",)``."""
 
+_PLAIN_PIECE = re.compile(r"\$\{(\.*[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)\}|([^$\\]+)")
 _BEFORE_DOLLAR = re.compile(r"(\\*)\$\{")
 _DEEPEST = 32
+
+
+@dataclass(frozen=True)
+class PlainText:
+    """A text of plain references and what stands between them, in the place of a parse tree."""
+
+    pieces: tuple[tuple[str, str], ...]
+    """Each a reference or a text; the other one is empty."""
+
+    def value(self, reference: Reference) -> Any:
+        """A text that is one reference and nothing else keeps its type."""
+        values = [reference(written) if written else text for written, text in self.pieces]
+        return values[0] if len(values) == 1 else "".join(map(str, values))
 
 
 class ExpressionError(Exception):
@@ -36,7 +52,7 @@ def parse_text(text: str) -> Any:
     Raises:
         ExpressionError: if the text does not follow the grammar.
     """
-    return _parse(text, "configValue", "DEFAULT_MODE")
+    return _plain_text(text) or _parse(text, "configValue", "DEFAULT_MODE")
 
 
 def parse_element(text: str) -> Any:
@@ -55,6 +71,8 @@ def evaluate(tree: Any, reference: Reference, function: Function) -> Any:
         ExpressionError: if values do not fit where they stand. What ``reference`` and ``function``
             raise goes through.
     """
+    if isinstance(tree, PlainText):
+        return tree.value(reference)
     from omegaconf.errors import OmegaConfBaseException
     from omegaconf.grammar_visitor import GrammarVisitor
 
@@ -76,6 +94,13 @@ def evaluate(tree: Any, reference: Reference, function: Function) -> Any:
 def escape(text: str) -> str:
     """Write a text so that reading it as a config's text gives it back."""
     return _BEFORE_DOLLAR.sub(lambda match: match[1] * 2 + r"\${", text)
+
+
+def _plain_text(text: str) -> PlainText | None:
+    pieces = list(_PLAIN_PIECE.finditer(text))
+    if "".join(piece[0] for piece in pieces) != text:
+        return None
+    return PlainText(tuple((piece[1] or "", piece[2] or "") for piece in pieces))
 
 
 def _parse(text: str, rule: str, mode: str) -> Any:

@@ -1,4 +1,7 @@
-"""The engine's own tables, validated against their dataclasses in ``pipeline.api.settings``."""
+"""The engine's own tables, validated against their dataclasses in ``pipeline.api.settings``.
+
+Pydantic, which is slow to import, is asked only where a value does not plainly fit.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
-from pipeline.api.duration import format_duration, parse_duration
-from pipeline.api.period import Period
+from pipeline.api.duration import parse_duration
 from pipeline.config.faults import as_faults
+from pipeline.config.fitting import UnsureError, fitted, toml_of
 from pipeline.config.outline import SETTINGS
 from pipeline.config.plan import CheckedTable
 
@@ -24,6 +27,27 @@ def check_settings(section: str, table: Mapping[str, Any]) -> CheckedTable:
     ``arguments`` are the keywords of the section's dataclass, defaults filled in; ``plain`` the same
     as TOML values, without what is None.
     """
+    try:
+        return _plainly_checked(section, table)
+    except UnsureError:
+        return _validated(section, table)
+
+
+def _plainly_checked(section: str, table: Mapping[str, Any]) -> CheckedTable:
+    arguments = {}
+    for field in fields(SETTINGS[section]):
+        if field.name in table:
+            arguments[field.name] = fitted(_hints(section)[field.name], table[field.name])
+        elif field.default is MISSING:
+            raise UnsureError(f"{field.name} is missing")
+        else:
+            arguments[field.name] = field.default
+    if table.keys() - arguments.keys():
+        raise UnsureError("unknown keys")
+    return _checked(arguments)
+
+
+def _validated(section: str, table: Mapping[str, Any]) -> CheckedTable:
     from pydantic import ValidationError
 
     model = _model(section)
@@ -33,9 +57,17 @@ def check_settings(section: str, table: Mapping[str, Any]) -> CheckedTable:
         names = tuple(model.model_fields)
         faults = as_faults(error, table, keys_at=lambda path: () if path else names)
         return CheckedTable({}, {}, faults=tuple(faults))
-    arguments = {name: getattr(checked, name) for name in model.model_fields}
-    plain = {name: _toml(value) for name, value in arguments.items() if value is not None}
+    return _checked({name: getattr(checked, name) for name in model.model_fields})
+
+
+def _checked(arguments: Mapping[str, Any]) -> CheckedTable:
+    plain = {name: toml_of(value) for name, value in arguments.items() if value is not None}
     return CheckedTable(arguments, plain)
+
+
+@cache
+def _hints(section: str) -> Mapping[str, Any]:
+    return get_type_hints(SETTINGS[section], include_extras=True)
 
 
 @cache
@@ -43,8 +75,7 @@ def _model(section: str) -> type[BaseModel]:
     """A pydantic model with the fields of the section's dataclass."""
     from pydantic import ConfigDict, create_model
 
-    settings = SETTINGS[section]
-    hints = get_type_hints(settings, include_extras=True)
+    settings, hints = SETTINGS[section], _hints(section)
     definitions: dict[str, Any] = {
         field.name: (_readable(hints[field.name]), ... if field.default is MISSING else field.default)
         for field in fields(settings)
@@ -66,11 +97,3 @@ def _readable(annotation: Any) -> Any:
 
 def _duration(value: Any) -> Any:
     return parse_duration(value) if isinstance(value, str) else value
-
-
-def _toml(value: Any) -> Any:
-    if isinstance(value, Period):
-        return str(value)
-    if isinstance(value, timedelta):
-        return format_duration(value)
-    return list(value) if isinstance(value, tuple) else value

@@ -60,7 +60,7 @@ def visible_problem(entry: Entry) -> str | None:
     module_name, _, attribute = entry.target.partition(":")
     if not attribute:
         return f"the entry point {entry.target!r} is no module:object"
-    spec = _find_without_import(module_name)
+    spec = find_without_import(module_name)
     if spec is None:
         return f"there is no module {module_name}"
     if module_name in sys.modules or not spec.origin or not spec.origin.endswith(".py"):
@@ -94,7 +94,7 @@ def _source(loader: object, origin: str) -> bytes:
     return content
 
 
-def _find_without_import(module_name: str) -> ModuleSpec | None:
+def find_without_import(module_name: str) -> ModuleSpec | None:
     """A module's spec; unlike ``importlib.util.find_spec`` its parent packages are not imported."""
     top, *rest = module_name.split(".")
     try:

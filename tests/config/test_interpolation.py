@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+from pipeline.config import expression
 from pipeline.config.expression import escape, evaluate, parse_text
 from pipeline.config.interpolation import interpolate
 
@@ -42,6 +44,27 @@ def test_same_as_omegaconf(tree, monkeypatch) -> None:
     monkeypatch.setenv("TEST_SET", "value")
     expected = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
     assert resolve(tree) == (expected, [])
+
+
+@given(st.lists(st.sampled_from([
+    "${a}", "${.b}", "${t.c}", "${..t.c}", "${_x9}", "x", " ", "}", "{", "é", "'", '"', ":", "\\", "$",
+    "${ a }", "${9}", "${t.0}", "${null}", "${a-b}", "${t..c}", "${a.}",
+])))  # fmt: skip
+def test_plain_references_mean_what_omegaconf_says(pieces) -> None:
+    """They are read without its parser."""
+    text = "".join(pieces)
+    tree = {"k": text, "a": 1.5, "b": [True, "y"], "_x9": {"z": 1}, "t": {"c": "v"}, "null": 3, "a-b": 4}
+    with patch.object(expression, "_plain_text", lambda text: None):
+        expected = resolve(tree)
+    found = resolve(tree)
+    assert found == expected
+    assert repr(found) == repr(expected)
+
+
+def test_plain_references_do_without_omegaconf() -> None:
+    with patch.object(expression, "_parse", side_effect=AssertionError):
+        assert resolve({"a": "x${b}y${t.c} ${..b}", "b": 1, "t": {"c": "${.d}", "d": 2}})[0]["t"]["c"] == 2
+        assert resolve({"a": "x${b}y${t.c}", "b": 1, "t": {"c": True}})[0]["a"] == "x1yTrue"
 
 
 def test_doubling_is_linear_and_limited() -> None:
