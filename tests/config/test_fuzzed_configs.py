@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -62,8 +63,12 @@ ODD = [
 ASSIGNMENTS = st.tuples(KEYS, VALUES).map(" = ".join)
 
 
-def survives(schemas, sets=(), unsets=()) -> None:
-    """Load pipeline.toml here; if it is valid it can be written, and read again to the same."""
+def survives(schemas, sets=(), unsets=()) -> str | None:
+    """Load pipeline.toml here; if it is valid it can be written, and read again to the same.
+
+    Returns:
+        The fingerprint of a valid one.
+    """
     try:
         layers = read("pipeline.toml", sets=sets, unsets=unsets)
         merged_without_schemas(layers)
@@ -71,10 +76,11 @@ def survives(schemas, sets=(), unsets=()) -> None:
     except ConfigError as error:
         assert error.problems
         assert all(str(problem) for problem in error.problems)
-        return
+        return None
     Path("again.toml").write_text(to_toml(config, 1))
     again = load(read("again.toml"), schemas)
     assert fingerprint(again, 1) == fingerprint(config, 1)
+    return fingerprint(config, 1)
 
 
 @in_one_folder
@@ -82,10 +88,15 @@ def survives(schemas, sets=(), unsets=()) -> None:
 def test_overrides_and_lines(tmp_path, schemas_of_installed, lines, sets, unsets) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
+        edits = [line.replace(" = ", "=", 1) for line in sets]
         Path("pipeline.toml").write_text("\n".join(lines) + "\n" + VALID)
-        survives(schemas_of_installed, [line.replace(" = ", "=", 1) for line in sets], unsets)
+        survives(schemas_of_installed, edits, unsets)
         Path("pipeline.toml").write_text(VALID)
-        survives(schemas_of_installed, [line.replace(" = ", "=", 1) for line in sets], unsets)
+        by_options = survives(schemas_of_installed, edits, unsets)
+        Path("base.toml").write_text(VALID)
+        child = f'extends = "base.toml"\nset = {json.dumps(edits)}\nunset = {json.dumps(unsets)}\n'
+        Path("pipeline.toml").write_text(child)
+        assert survives(schemas_of_installed) == by_options
 
 
 @in_one_folder
