@@ -11,6 +11,8 @@ from benchmarks.compare import Case, compare
 from benchmarks.measured import Measured, add, here_and_now, read_all
 from benchmarks.order import measure_orders
 from benchmarks.order_page import order_page
+from benchmarks.records import code_cost, listing_costs
+from benchmarks.records_page import records_page
 from benchmarks.report import page
 from benchmarks.same import distances, keep, kept
 from benchmarks.sides import BEST, SIDES
@@ -32,6 +34,7 @@ def main(context: click.Context) -> None:
         context.invoke(speed)
         context.invoke(same)
         context.invoke(order)
+        context.invoke(records)
 
 
 @main.command()
@@ -90,6 +93,14 @@ def order(quick: bool) -> None:
     print(text, end="")
     if not quick:
         (HERE / "order.md").write_text(text)
+
+
+@main.command()
+def records() -> None:
+    """The list of 10,000 runs, and the record of a large repository's code: records.md."""
+    text = records_page([*listing_costs(), code_cost()])
+    print(text, end="")
+    (HERE / "records.md").write_text(text)
 
 
 def _write_page() -> None:
