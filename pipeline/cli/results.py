@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,35 +40,45 @@ def print_table(
 
     The lines are laid out here: rich's own table takes a millisecond for each, and there may be thousands.
     """
-    from rich.cells import cell_len
-    from rich.console import Console
-
     lines = [list(headers), *([text_of(value) for value in row] for row in rows)]
-    lengths = [[cell_len(text) for text in line] for line in lines]
-    widths = [max(column) for column in zip(*lengths, strict=True)]
-    head, *body = (
-        "  ".join(text + " " * (width - length) for text, length, width in zip(*parts, strict=True)).rstrip()
-        for parts in zip(lines, lengths, [widths] * len(lines), strict=True)
-    )
+    is_plain = all(map(str.isascii, chain.from_iterable(lines)))
+    width_of, padded = (len, str.ljust) if is_plain else (_cells, _padded)
+    widths = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
+    head, *body = ["  ".join(map(padded, line, widths)).rstrip() for line in lines]
     if title:
         click.echo(title)
+    if not sys.stdout.isatty():  # where nothing can be styled: rich takes long to import
+        click.echo("".join(f"{line}\n" for line in (head, *body)), nl=False)
+        return
+    from rich.console import Console
+
     console = Console(markup=False, highlight=False, emoji=False, width=_WIDE)
     console.print(head, style="bold")
-    if colours and console.is_terminal and not console.no_color:
+    if colours and not console.no_color:
         for line in lines[1:]:
             console.print(_coloured(line, widths, colours))
     else:
         click.echo("".join(f"{line}\n" for line in body), nl=False)
 
 
-def _coloured(line: Sequence[str], widths: Sequence[int], colours: Sequence[str]) -> Text:
+def _cells(text: str) -> int:
+    """How wide a terminal shows it."""
     from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - _cells(text))
+
+
+def _coloured(line: Sequence[str], widths: Sequence[int], colours: Sequence[str]) -> Text:
     from rich.text import Text
 
     text = Text()
     for part, width, colour in zip_longest(line, widths, colours[: len(line)], fillvalue=""):
         text.append(part, style=colour)
-        text.append(" " * (int(width) - cell_len(part) + 2))
+        text.append(" " * (int(width) - _cells(part) + 2))
     text.rstrip()
     return text
 

@@ -29,7 +29,7 @@ def runs_table(rows: Sequence[RunRow], *, for_people: bool) -> tuple[list[str], 
     shown = rounded if for_people else _as_it_is
     lines = []
     for row in rows:
-        run = row.summary
+        run, measured = row.summary, row.metrics
         best: Any = run.best_value if run else None
         if run and best is not None and for_people:
             best = f"{run.best_metric} {rounded(best)} at {run.best_step}"
@@ -40,7 +40,7 @@ def runs_table(rows: Sequence[RunRow], *, for_people: bool) -> tuple[list[str], 
                 row.steps,
                 duration_of(row.seconds) if for_people else row.seconds,
                 *(row.config.get(key) for key in keys),
-                *(shown(row.metrics.get(name)) for name in metrics),
+                *(shown(measured.get(name)) for name in metrics),
                 best,
                 *([row.problem] if problem else []),
             ]

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from pipeline.runs.files import write_atomic
 from pipeline.runs.layout import RunFolder
 from pipeline.runs.summary import Summary
 
 NAME = ".listing.json"
-FORMAT = 1
+FORMAT = 2
 
-_FIELDS = tuple(one.name for one in fields(Summary))
 _WORTH_IT = 100  # runs that had to be read
 
 Stamp: TypeAlias = list[int]
@@ -39,8 +38,7 @@ def stamp_of(folder: RunFolder) -> Stamp | None:
     return [number for one in found for number in (one.st_ino, one.st_size, one.st_mtime_ns)]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What was read of one run without trouble."""
 
     stamp: Stamp
@@ -66,11 +64,12 @@ class Index:
         self.entries[folder.name] = entry
         self.added += 1
 
-    def save(self, names: set[str]) -> None:
+    def save(self, folders: Iterable[RunFolder]) -> None:
         """Write the entries of the runs that are still there, if reading them again would take its time."""
         if self.added < _WORTH_IT:
             return
-        kept = {name: self.entries[name] for name in self.entries.keys() & names}
+        names = {one.name for one in folders}
+        kept = {name: entry for name, entry in self.entries.items() if name in names}
         with suppress(OSError):  # a folder that cannot be written has no cache
             write_atomic(self.path, _written(kept))
 
@@ -89,23 +88,26 @@ def _read(document: Any) -> dict[str, Entry]:
         return {}
     shapes = document["shapes"]
     return {
-        name: Entry(stamp, Summary(*summary), dict(zip(shapes[shape], values, strict=True)))
-        for name, (stamp, summary, shape, values) in document["runs"].items()
+        name: Entry(stamp, Summary(*summary), shapes[shape] | own)
+        for name, (stamp, summary, shape, own) in document["runs"].items()
     }
 
 
 def _written(entries: Mapping[str, Entry]) -> bytes:
-    """Configs as values alone, since many runs have the same keys: their shape."""
-    shapes: dict[tuple[str, ...], int] = {}
+    """Of configs with the same keys the first is written whole, of the others what differs from it."""
+    numbers: dict[tuple[str, ...], int] = {}
+    shapes: list[Mapping[str, Any]] = []
     runs = {}
     for name, entry in entries.items():
-        shape = shapes.setdefault(tuple(entry.config), len(shapes))
-        runs[name] = [
-            entry.stamp,
-            [getattr(entry.summary, one) for one in _FIELDS],
-            shape,
-            list(entry.config.values()),
-        ]
-    return json.dumps(
-        {"format": FORMAT, "shapes": list(shapes), "runs": runs}, separators=(",", ":")
-    ).encode()
+        number = numbers.setdefault(tuple(entry.config), len(shapes))
+        if number == len(shapes):
+            shapes.append(entry.config)
+        pairs = zip(entry.config.items(), shapes[number].values(), strict=True)
+        own = {key: value for (key, value), first in pairs if value is not first and _differs(value, first)}
+        runs[name] = [entry.stamp, entry.summary, number, own]
+    return json.dumps({"format": FORMAT, "shapes": shapes, "runs": runs}, separators=(",", ":")).encode()
+
+
+def _differs(one: Any, other: Any) -> bool:
+    """Tells 1, 1.0 and true apart, inside an array too."""
+    return one != other or type(one) is not type(other) or (type(one) is list and repr(one) != repr(other))

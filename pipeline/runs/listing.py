@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
+from itertools import chain, repeat
+from operator import is_
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,6 @@ from pipeline.runs.summary import Summary
 
 _SHOWN = 5  # names in an error
 _PLAIN = frozenset({bool, int, float, str})
-_NOT_THERE = object()
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def list_runs(runs_dir: Path) -> list[RunRow]:
         if row.summary and stamp and not row.problem and _is_json(row.config):
             index.put(folder, Entry(stamp, row.summary, row.config))
         rows.append(row)
-    index.save({row.folder.name for row in rows})
+    index.save(row.folder for row in rows)
     return sorted(rows, key=_age)
 
 
@@ -92,8 +93,8 @@ def run_folders(runs_dir: Path) -> list[RunFolder]:
         return []
     except OSError as error:
         raise RunError(f"{runs_dir}: cannot be read: {reason(error)}") from error
-    runs = [RunFolder(runs_dir / name) for name in folders]
-    return [one for one in runs if copy_number(one.name) or _has_record(one)]
+    runs = ((name, RunFolder(runs_dir / name)) for name in folders)
+    return [one for name, one in runs if copy_number(name) or _has_record(one)]
 
 
 def read_row(folder: RunFolder) -> RunRow:
@@ -110,9 +111,12 @@ def varying_keys(rows: Iterable[RunRow]) -> list[str]:
 
     Rows without a readable config are left out of account.
     """
-    configs = [row.config for row in rows if row.config]
-    keys = dict.fromkeys(key for config in configs for key in config)
-    return [key for key in keys if _varies(configs, key)]
+    by_keys: dict[tuple[str, ...], list[Iterable[Any]]] = {}
+    for row in rows:
+        if row.config:
+            by_keys.setdefault(tuple(row.config), []).append(row.config.values())
+    columns = [dict(zip(keys, zip(*values, strict=True), strict=True)) for keys, values in by_keys.items()]
+    return [key for key in dict.fromkeys(chain.from_iterable(columns)) if _varies(columns, key)]
 
 
 def find_run(runs_dir: Path, ref: str) -> RunFolder:
@@ -161,15 +165,19 @@ def newest_of_identity(runs_dir: Path, identity: str, *, name: str | None = None
     return read_row(same[-1].folder) if same else None
 
 
-def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested tables as one, by full dotted key; arrays stay values."""
+def flatten(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested dicts as one, by full dotted key; arrays stay values."""
     flat: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
+    _add_flat(flat, "", table)
     return flat
+
+
+def _add_flat(flat: dict[str, Any], prefix: str, table: Mapping[str, Any]) -> None:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            _add_flat(flat, f"{prefix}{key}.", value)
+        else:
+            flat[prefix + key] = value
 
 
 def _row(folder: RunFolder, summary: Summary, config: Mapping[str, Any], problem: str = "") -> RunRow:
@@ -222,9 +230,23 @@ def _has_record(folder: RunFolder) -> bool:
     return folder.record.is_file()
 
 
-def _varies(configs: Sequence[Mapping[str, Any]], key: str) -> bool:
-    first = _comparable(configs[0].get(key, _NOT_THERE))
-    return any(_comparable(config.get(key, _NOT_THERE)) != first for config in configs)
+def _varies(columns: Sequence[Mapping[str, Sequence[Any]]], key: str) -> bool:
+    """Whether a key is not the same in all runs; those that have the same keys are a table of columns."""
+    if not all(key in table for table in columns):
+        return True
+    first = columns[0][key][0]
+    return not all(_is_all(table[key], first) for table in columns)
+
+
+def _is_all(values: Sequence[Any], first: Any) -> bool:
+    """Whether all are as the first is; as most are, found without a step of Python for each of thousands."""
+    if all(map(is_, values, repeat(first))):
+        return True
+    kind = type(first)
+    if kind in _PLAIN and values.count(first) == len(values) and set(map(type, values)) == {kind}:
+        return True
+    wanted = _comparable(first)
+    return all(_comparable(value) == wanted for value in values)
 
 
 def _comparable(value: Any) -> Any:
@@ -235,10 +257,9 @@ def _comparable(value: Any) -> Any:
 
 def _is_json(config: Mapping[str, Any]) -> bool:
     """Whether the index can hold it; a date, or a table in an array, it cannot."""
-    return all(
-        type(value) in _PLAIN or (type(value) is list and all(type(one) in _PLAIN for one in value))
-        for value in config.values()
-    )
+    if not set(map(type, config.values())) <= {*_PLAIN, list}:
+        return False
+    return all(set(map(type, value)) <= _PLAIN for value in config.values() if type(value) is list)
 
 
 def _not_found(runs_dir: Path, ref: str, matches: list[RunFolder], rows: list[RunRow]) -> str:

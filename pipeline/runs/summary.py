@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.runs.layout import RunFolder
 from pipeline.runs.liveness import is_running, last_sign
@@ -16,9 +15,11 @@ if TYPE_CHECKING:
     from pipeline.runs.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A cut of run.json, all of it plain values, so that it can be written as JSON and read back."""
+class Summary(NamedTuple):
+    """A cut of run.json, all of it plain values, so that it can be written as JSON and read back.
+
+    A tuple, since thousands are made at once.
+    """
 
     name: str
     created: str
@@ -84,8 +85,10 @@ class Summary:
 
     def status_now(self, folder: RunFolder) -> str:
         """The recorded status, or ``interrupted`` where it says running and the process is gone."""
+        if self.status != "running":
+            return self.status
         process = Process(self.host, self.process_table, self.pid, self.process_started)
-        return "interrupted" if self.status == "running" and not is_running(folder, process) else self.status
+        return "running" if is_running(folder, process) else "interrupted"
 
     def seconds(self, folder: RunFolder, status: str) -> float:
         """Time spent in all attempts; one in progress counts to now, an interrupted one to its last sign."""

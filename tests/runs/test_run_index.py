@@ -90,6 +90,24 @@ def test_every_field_of_a_summary_survives_the_cache(
     assert row.config == {"text": "${oc.env:X}", "flag": True}
 
 
+def test_values_that_are_equal_but_not_the_same_survive_the_cache(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1, 1.0 and true, alone and in an array: what a run has like another is kept once."""
+    rows = list_runs(runs)
+    for row, value in zip(rows, ("1", "1.0", "true"), strict=False):
+        row.folder.config.write_text(f"x = {value}\ny = [{value}]\nz = 5\n")
+    (runs / NAME).unlink()
+    first = list_runs(runs)
+    again, read = what_is_read(monkeypatch, runs)
+    assert read == []
+    assert shown(again) == shown(first)
+    assert [repr(row.config["x"]) for row in again[:3]] == ["1", "1.0", "True"]
+    assert [repr(row.config["y"]) for row in again[:3]] == ["[1]", "[1.0]", "[True]"]
+    for number in (1, 2):
+        assert listing.varying_keys([again[0], again[number]]) == ["x", "y"]
+
+
 @pytest.mark.parametrize("which", ["record", "config"])
 def test_a_run_that_has_changed_is_read_again(
     runs: Path, make_record: Callable[..., Record], monkeypatch: pytest.MonkeyPatch, which: str
@@ -126,10 +144,10 @@ DAMAGED = [
     "{",
     "[]",
     "null",
-    '{"format": 1}',
+    '{"format": 2}',
     '{"format": 99}',
-    '{"format": 1, "shapes": [], "runs": {"a": [1]}}',
-    '{"format": 1, "shapes": [], "runs": {"a": [[1], [1], 7, []]}}',
+    '{"format": 2, "shapes": [], "runs": {"a": [1]}}',
+    '{"format": 2, "shapes": [], "runs": {"a": [[1], [1], 7, []]}}',
 ]
 
 
@@ -142,7 +160,7 @@ def test_a_damaged_cache_is_as_good_as_none(
     again, read = what_is_read(monkeypatch, runs)
     assert len(read) == MANY
     assert shown(again) == shown(first)
-    assert json.loads((runs / NAME).read_text())["format"] == 1, "and it is made anew"
+    assert json.loads((runs / NAME).read_text())["format"] == 2, "and it is made anew"
 
 
 def test_a_few_runs_have_no_cache(runs: Path, tmp_path: Path) -> None:
