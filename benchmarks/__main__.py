@@ -16,6 +16,8 @@ from benchmarks.records_page import records_page
 from benchmarks.report import page
 from benchmarks.same import distances, keep, kept
 from benchmarks.sides import BEST, SIDES
+from benchmarks.start import measure_starts
+from benchmarks.start_page import start_page
 from benchmarks.workloads import WORKLOADS
 
 HERE = Path(__file__).parent
@@ -35,6 +37,7 @@ def main(context: click.Context) -> None:
         context.invoke(same)
         context.invoke(order)
         context.invoke(records)
+        context.invoke(start)
 
 
 @main.command()
@@ -101,6 +104,17 @@ def records() -> None:
     text = records_page([*listing_costs(), code_cost()])
     print(text, end="")
     (HERE / "records.md").write_text(text)
+
+
+@main.command()
+@click.option("--times", type=click.IntRange(1), default=20, show_default=True)
+@click.option("--look", is_flag=True, help="Print the page, and keep nothing.")
+def start(times: int, look: bool) -> None:
+    """How long commands that train nothing take to answer: start.md."""
+    text = start_page(list(measure_starts(times=times)))
+    print(text, end="")
+    if not look:
+        (HERE / "start.md").write_text(text)
 
 
 def _write_page() -> None:
