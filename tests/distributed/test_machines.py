@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -85,6 +86,18 @@ class Machines:
         lose = ["iptables", "-A", "INPUT", "-m", *chance, "-j", "DROP"]
         subprocess.run([*inside, *lose], check=True, capture_output=True)
 
+    def kill(self, index: int, *, launcher: bool) -> None:
+        """SIGKILL the rank on a machine, and with it the launcher: then the machine is gone."""
+        listed = subprocess.run(
+            ["ip", "netns", "pids", self.names[index]], check=True, capture_output=True, text=True
+        )
+        commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in listed.stdout.split()}
+        launchers = {pid for pid, command in commands.items() if b"torch.distributed.run" in command}
+        assert launchers and launchers < set(commands)
+        for pid in sorted(commands, key=launchers.__contains__, reverse=True):
+            if launcher or pid not in launchers:
+                os.kill(pid, signal.SIGKILL)
+
     def run(self, machines: list[int], arguments: list[object], *options: str) -> list[Torchrun]:
         """One torchrun on each machine; the first of them hosts the rendezvous."""
         self.launchers += 1
@@ -128,12 +141,8 @@ def until_saved(jobs: list[Torchrun], folders: list[Path]) -> None:
 
 
 def slow_config(tmp_path, **changes):
-    return write_config(
-        tmp_path,
-        train__epochs=STEPS // 5,
-        hooks={"slow": {"seconds": 0.1}, "checkpoint": {"every": "2 steps"}},
-        **changes,
-    )
+    hooks = {"slow": {"seconds": 0.1}, "checkpoint": {"every": "2 steps"}}
+    return write_config(tmp_path, **{"train__epochs": STEPS // 5, "hooks": hooks} | changes)
 
 
 def test_a_link_that_stays_cut_ends_the_job_and_the_run_goes_on_where_its_folder_is(machines, tmp_path):
@@ -172,3 +181,22 @@ def test_a_bad_link_and_a_short_cut_cost_time_only(machines, tmp_path):
         assert [job.wait() for job in jobs] == [0, 0, 0], report(jobs)
     (run,) = [path for folder in three.folders for path in folder.glob("runs/*") if path.is_dir()]
     assert [row["step"] for row in rows_of(run) if "train/loss" in row] == list(range(1, STEPS + 1))
+
+
+@pytest.mark.parametrize("launcher", [False, True], ids=["rank", "machine"])
+def test_the_last_rank_of_a_machine_is_missed_on_the_others(machines, tmp_path, launcher):
+    """HNG-06: nobody on its own machine is left to tell of it; the timeout of a collective is 10 minutes."""
+    config = slow_config(tmp_path, train__epochs=1000, distributed={"threads": 1})
+    two = machines(2)
+    with ExitStack() as stack:
+        jobs = [stack.enter_context(job) for job in two.run([0, 1], [config])]
+        until_saved(jobs, two.folders)
+        has_run = next(index for index, folder in enumerate(two.folders) if (folder / "runs").exists())
+        two.kill(1 - has_run, launcher=launcher)
+        assert jobs[has_run].wait(timeout=60) != 0, report(jobs)
+        assert jobs[1 - has_run].wait(timeout=60) != 0, report(jobs)
+    record = record_of(only_run(two.folders[has_run] / "runs"))
+    assert record["status"] == "failed", report(jobs)
+    failure = record["failure"]
+    assert (failure["rank"], failure["type"]) == (1, "RankLost") and failure["step"] >= 4, failure
+    assert jobs[has_run].output().count(" failed in ") == 1, report(jobs)
