@@ -161,7 +161,8 @@ def _run(
 def _early_stop_recorded(folder: RunFolder, world: World, signals: Signals) -> Iterator[None]:
     """Let run.json say so where a signal comes inside, which is before the first step."""
     try:
-        yield
+        with signals.undisguised():
+            yield
     except EarlyStop as stop:
         signals.phase = Phase.ENDING  # the launcher may pass the same request on in the midst of this
         if world.is_main:

@@ -24,10 +24,10 @@ _POLL = 0.02  # seconds; a blocking wait in the store would keep signals from be
 
 
 class RefusedError(RunError):
-    """Rank 0 has refused to begin, and says why itself."""
+    """Rank 0 has refused to begin, or was stopped before it could, and says why itself."""
 
     def __init__(self, status: int) -> None:
-        super().__init__("rank 0 has refused to begin; its own message says why")
+        super().__init__("rank 0 does not begin; its own message says why")
         self.status = status
 
 

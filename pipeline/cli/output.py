@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import click
 
-from pipeline.engine.signals import EarlyStop
+from pipeline.engine.signals import STOPPED, EarlyStop
 from pipeline.errors import ConfigError, PipelineError, RunError
 
 CONFIG_ERROR = 2
@@ -31,7 +31,9 @@ class NotThereError(RunError):
 
 
 def status_of(error: BaseException, other: int = FAILED) -> int:
-    """The exit status that an error calls for: 2 where the config or the command line is wrong."""
+    """The exit status that an error calls for: 2 for a wrong config or command line, 75 for a signal."""
+    if isinstance(error, EarlyStop):
+        return STOPPED
     return CONFIG_ERROR if isinstance(error, ConfigError | NotThereError) else other
 
 

@@ -140,7 +140,8 @@ def blamed(
         RunFailedError: in place of what was raised.
     """
     try:
-        yield
+        with signals.undisguised():
+            yield
     except (EarlyStop, RunFailedError):
         raise
     except BaseException as error:

@@ -70,8 +70,8 @@ def command(
     _check_usage(config, resume, parent, nproc)
     signals = Signals()
     signals.install(("TERM", "INT"))  # before torch is imported, which takes seconds
-    with shown_errors(), _stopped_early():
-        loaded = _load(_config_path(config, resume, parent, runs_dir), sets, unsets, name)
+    with shown_errors(), _stopped_early(), signals.undisguised():
+        loaded = _load(signals, _config_path(config, resume, parent, runs_dir), sets, unsets, name)
         if nproc is not None:
             signals.uninstall()
             plan, rest = loaded.config.plan, without_nproc(sys.argv[1:])
@@ -126,11 +126,14 @@ def _config_path(config: Path | None, resume: str | None, parent: str | None, ru
     return named_run(runs_dir, (parent or resume or "").partition("@")[0]).config
 
 
-def _load(path: Path, sets: Sequence[str], unsets: Sequence[str], name: str | None) -> Loaded:
+def _load(
+    signals: Signals, path: Path, sets: Sequence[str], unsets: Sequence[str], name: str | None
+) -> Loaded:
     from pipeline.cli.loading import load_with_registry
 
     try:
-        loaded = load_with_registry(path, sets=sets, unsets=unsets, name=name)
+        with signals.undisguised():
+            loaded = load_with_registry(path, sets=sets, unsets=unsets, name=name)
     except PipelineError as error:
         if is_main_rank():
             raise

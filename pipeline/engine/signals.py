@@ -76,6 +76,22 @@ class Signals:
             signal.signal(number, handler)
         self._previous.clear()
 
+    @contextmanager
+    def undisguised(self) -> Iterator[None]:
+        """Inside, an error that foreign code has made of EarlyStop is EarlyStop again.
+
+        A handler runs wherever Python happens to be, and what it raises there may be turned into
+        something else: pydantic's core takes it for a fault of the schema that it is building.
+        """
+        try:
+            yield
+        except EarlyStop:
+            raise
+        except BaseException as error:
+            if self.phase is Phase.STARTING and self.received is not None:
+                raise EarlyStop(self.received) from error
+            raise
+
     def ask(self) -> None:
         """Stop as SIGTERM would; called in a thread, for a reason that is no signal."""
         if self.phase is Phase.STARTING:

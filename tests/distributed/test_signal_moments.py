@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 import signal
 import time
 from contextlib import closing
 
 import pytest
 
-from runs_of import only_run, record_of, rows_of, write_config
+from runs_of import PARTS, only_run, record_of, rows_of, write_config
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 EVALUATED = {
@@ -134,6 +135,24 @@ def test_a_signal_while_starting_up(command, tmp_path, count):
         own = {-SIGNALS[attempt % 2], -signal.SIGTERM}  # before the handlers are there
         assert set(statuses) <= {75} | own, job.report()
         assert not list(folder.glob("runs/*/checkpoints/step-*"))
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+@pytest.mark.parametrize("when", ["import", "build"])
+def test_a_signal_that_foreign_code_takes_for_a_fault_of_its_own_is_a_signal(
+    command, tmp_path, world_size, when
+):
+    """LCH-02: no traceback of a schema, import or component that was interrupted; nothing has failed."""
+    parts = shutil.copy(PARTS.with_name("disguises.py"), tmp_path)
+    if when == "import":
+        (tmp_path / "at_import").touch()
+    config = write_config(tmp_path, components=[str(PARTS), parts], dataset={"train": {"type": "disguising"}})
+    job = command(world_size, ["run", config, "--runs-dir", tmp_path / "runs"])
+    assert job.wait(timeout=30) == [75] * world_size, job.report()
+    assert job.stderr(0).splitlines()[-1] == "stopped by SIGTERM before the first step"
+    assert not any("cannot be made" in job.stderr(rank) for rank in range(world_size)), job.report()
+    if when == "build":
+        assert record_of(only_run(tmp_path / "runs"))["status"] == "stopped"
 
 
 def test_a_second_signal_ends_every_process_at_once(command, tmp_path):
