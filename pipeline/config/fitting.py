@@ -126,8 +126,12 @@ _FITS: Mapping[Any, Fit] = MappingProxyType(
 
 
 def _chosen(choices: tuple[Any, ...], value: Any) -> Any:
-    if not any(type(value) is type(choice) and value == choice for choice in choices):
+    if value not in choices:
         raise MisfitError(f"{value!r} is none of {choices}")
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        raise UnsureError(
+            f"{value!r} is another type than in {choices}"
+        )  # to pydantic 1.0 is 1, but True is not
     return value
 
 

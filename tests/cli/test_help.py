@@ -112,6 +112,7 @@ def test_the_examples_are_told_without_importing_what_they_name(path):
         "[optimizer]\nmomentun = 0.0\n",
         "[model]\ntype = 'acme-vision/resnet'\n",
         "[optimizer]\nlr = '${oc.env:TEST_RATE,0.1}'\n",
+        "[hooks.checkpoint]\nmode = '${oc.env:TEST_MODE,max}'\n",  # a choice, which is written as it is
         "[hooks.checkpoint]\nmonitor = 'eval/nothing'\n",
         "[optimizer]\ntype = 'lbfgs'\n",
     ],

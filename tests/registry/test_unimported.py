@@ -124,9 +124,12 @@ def test_what_is_not_plain_to_see(text):
         Module("m", "", text.encode()).arguments("f")
 
 
-@pytest.mark.parametrize("text", ["x: int = g()", "x: int = OTHER", "x: Thing = 1", "x: int = math.pi"])
+@pytest.mark.parametrize(
+    "text", ["x: int = g()", "x: int = A", "x: int = B", "x: Thing = 1", "x: int = math.pi"]
+)
 def test_what_has_no_plain_meaning(text):
-    module = Module("m", "", f"import math\nfrom elsewhere import Thing\ndef f({text}): ...".encode())
+    around = "import math\nfrom elsewhere import Thing\nA = 1\n{}\nA = 2"
+    module = Module("m", "", around.format(f"def f({text}): ...").encode())
     (argument,) = module.arguments("f")
     with pytest.raises(UnsureError):
         _ = argument.annotation, argument.default
