@@ -168,9 +168,8 @@ def _items(items: list[Fit], value: Any) -> tuple[Any, ...]:
 
 
 def _union_of(members: tuple[Any, ...]) -> Fit | None:
-    """What no TOML value fits is ignored; where a path may stand, a text is one."""
-    texts = (str,) if Path in members else ()
-    fits = [fit_of(member) for member in members if member is not NoneType and member not in texts]
+    """What no TOML value fits is ignored."""
+    fits = [fit_of(member) for member in members if member is not NoneType]
     writable = [fit for fit in fits if fit]
     return partial(_the_one, writable) if writable else None
 
