@@ -213,7 +213,7 @@ def test_a_killed_sweep_goes_on_without_repeating_a_complete_trial(config, tmp_p
     runs = tmp_path / "runs"
     words = ["sweep", str(config), "--optuna", "3", *SEARCH, "--runs-dir", str(runs)]
     sweep = subprocess.Popen(
-        [sys.executable, "-m", "pipeline", *words], env={**os.environ, "STEP_SECONDS": "1"}
+        [sys.executable, "-m", "pipeline", *words], env={**os.environ, "STEP_SECONDS": "2.5"}
     )
     deadline = time.monotonic() + DEADLINE
     while len(run_names(runs)) < 2:
