@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +49,8 @@ def command(
     """
     if as_json + as_csv + tree + watch > 1:
         raise click.UsageError("--json, --csv, --tree and --watch cannot be given together")
-    with shown_errors(CONFIG_ERROR):
+    with shown_errors(CONFIG_ERROR), _collector_at_rest():
         from pipeline.runs.listing import list_runs
-
-        gc.disable()  # nothing is freed before the end, and looking takes half of the time of thousands
 
         def read() -> list[RunRow]:
             return _limited(_sorted(_chosen(list_runs(runs_dir), where), sort), limit, newest=sort is None)
@@ -60,6 +59,7 @@ def command(
         if watch and any(row.status == RUNNING for row in rows):
             from pipeline.cli.following import follow
 
+            gc.enable()  # it may go on for days
             follow(lambda: _table_and_more(read()), _WATCH_SECONDS)
         elif as_json:
             print_json([_document(row) for row in rows])
@@ -74,6 +74,16 @@ def command(
             print_table(*runs_table(rows, for_people=True))
         else:
             click.echo(f"no runs in {runs_dir}" + (" that --where means" if where else ""), err=True)
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Let the garbage collector look at nothing: with thousands of runs it would take half of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _table_and_more(rows: Sequence[RunRow]) -> tuple[tuple[list[str], list[list[Any]]] | None, bool]:
