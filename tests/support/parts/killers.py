@@ -15,7 +15,7 @@ from pipeline import Hook, register
 
 
 def kill_all(run):
-    """Kill all ranks at once, and rank 0 first, which might record the death of another."""
+    """Kill all ranks at once: none may live on for a moment and record the death of another."""
     pids = [os.getpid()] * run.world.world_size
     if dist.is_initialized():
         dist.all_gather_object(pids, os.getpid())
@@ -23,7 +23,9 @@ def kill_all(run):
         for thread in threading.enumerate():
             if thread.name.startswith("checkpoint of step"):
                 thread.join()
-        subprocess.Popen(["sh", "-c", f"kill -KILL {' '.join(map(str, pids))}"])
+        main, *others = map(str, pids)
+        freeze = f"kill -STOP {' '.join(others)}; " if others else ""
+        subprocess.Popen(["sh", "-c", f"{freeze}kill -KILL {' '.join([main, *others])}"])
     while True:
         time.sleep(1)
 
