@@ -4,7 +4,8 @@ PYTHON ?= python3.11
 python = .venv/bin/python
 pytest = $(python) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 export PYTHON
-unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+# The last: hundreds of processes are started, and each would compile the package anew.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:

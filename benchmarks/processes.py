@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -24,9 +25,14 @@ def train(side: Side, job: Job, world_size: int) -> None:
         FailedError: if they fail, or write no result.
     """
     command = [*_launcher(world_size), "-m", *side.command(job, world_size)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
     if done.returncode or not job.result.exists():
         raise FailedError(f"{' '.join(command)} ended with {done.returncode}\n{done.stdout}{done.stderr}")
+
+
+def environment() -> dict[str, str]:
+    """This process's, but for what would have the package compiled anew at every start."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _launcher(world_size: int) -> Sequence[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.processes import ROOT
+from benchmarks.processes import ROOT, environment
 from pipeline.runs.gitinfo import read_code
 
 RUNS = 10_000
@@ -98,7 +98,7 @@ def _make_repository(folder: Path, files: int) -> None:
 
 
 def _call(command: list[str]) -> None:
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}\n{done.stdout}{done.stderr}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -11,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+
+from benchmarks.processes import environment
 
 BASE = """\
 name = "start"
@@ -51,7 +52,6 @@ OTHERS = {
 }
 """Files that are compared with ``BASE``, by what the difference is."""
 RUNS = 3
-_UNCOMPILED = "PYTHONDONTWRITEBYTECODE"  # would have every file compiled anew at every start
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,9 @@ def _commands(folder: Path) -> Mapping[str, Sequence[str]]:
 
 
 def _seconds(words: Sequence[str], folder: Path) -> float:
-    environment = {key: value for key, value in os.environ.items() if key != _UNCOMPILED}
     command = [sys.executable, "-m", "pipeline", *words]
     begin = time.perf_counter()
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - begin
     if done.returncode not in (0, 1) or "Traceback" in done.stderr:  # 1: diff has found a difference
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}\n{done.stdout}{done.stderr}")
