@@ -70,7 +70,7 @@ def command(
     _check_usage(config, resume, parent, nproc)
     signals = Signals()
     signals.install(("TERM", "INT"))  # before torch is imported, which takes seconds
-    with shown_errors(), _stopped_early(), signals.undisguised():
+    with shown_errors(), _stopped_early():
         loaded = _load(signals, _config_path(config, resume, parent, runs_dir), sets, unsets, name)
         if nproc is not None:
             signals.uninstall()
