@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +37,11 @@ def registry() -> Registry:
 
 
 @pytest.fixture(scope="module")
-def schemas() -> SourceSchemas:
-    return SourceSchemas(discover_installed())
+def schemas() -> Iterator[SourceSchemas]:
+    """Each text is parsed once: of one that does not tell, it would be for each of thousands of tables."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Module, "find", cache(Module.find))
+        yield SourceSchemas(discover_installed())
 
 
 def ids(entry) -> str:
