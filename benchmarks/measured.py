@@ -30,6 +30,13 @@ class Circumstances:
     versions: dict[str, str]
     """Of torch and the other frameworks, by distribution."""
 
+    def lines(self, *more: str) -> list[str]:
+        """As a list on a page, with what else there is to say of the machine."""
+        return [
+            f"- date: {self.date} UTC, commit {self.commit}",
+            f"- machine: {', '.join([self.machine, *more])}",
+        ]
+
 
 @dataclass(frozen=True)
 class Measured:

@@ -22,8 +22,7 @@ def order_page(costs: Sequence[OrderCost]) -> str:
     here = here_and_now()
     lines = [
         HEAD,
-        f"- date: {here.date} UTC, commit {here.commit}",
-        f"- machine: {here.machine}, torch {here.versions['torch']}",
+        *here.lines(f"torch {here.versions['torch']}"),
         "",
         "| samples | side | start of an epoch, ms | memory, MB | indices/s |",
         "|---|---|---|---|---|",

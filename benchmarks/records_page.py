@@ -18,11 +18,9 @@ that differ in name, learning rate and result. A command is timed as a shell run
 
 def records_page(costs: Sequence[Cost]) -> str:
     """What it costs, as Markdown."""
-    here = here_and_now()
     lines = [
         HEAD,
-        f"- date: {here.date} UTC, commit {here.commit}",
-        f"- machine: {here.machine}",
+        *here_and_now().lines(),
         "",
         "| what | median, s | largest, s | to stay under, s |",
         "|---|---|---|---|",

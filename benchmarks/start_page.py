@@ -17,11 +17,9 @@ start to its end, with the files of Python compiled before.
 
 def start_page(answers: Sequence[Answer]) -> str:
     """What starting costs, as Markdown."""
-    here = here_and_now()
     lines = [
         HEAD,
-        f"- date: {here.date} UTC, commit {here.commit}",
-        f"- machine: {here.machine}",
+        *here_and_now().lines(),
         "",
         "| `pipeline` | times | median, s | least, s | most, s |",
         "|---|---|---|---|---|",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias, get_args
 
 
 @dataclass(frozen=True)
@@ -13,3 +13,10 @@ class NamesMetric:
 
 MetricName: TypeAlias = Annotated[str, NamesMetric()]
 """``DATASET/NAME``, ``DATASET/loss``, ``train/loss`` or ``lr``: a config that names another is refused."""
+
+
+def is_measured(annotation: Any) -> bool:
+    """Whether an annotation is, or contains, ``MetricName``."""
+    if any(isinstance(mark, NamesMetric) for mark in getattr(annotation, "__metadata__", ())):
+        return True
+    return any(is_measured(argument) for argument in get_args(annotation))

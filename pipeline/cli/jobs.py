@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from types import FrameType
 
-STOPPED = 75
-"""The exit status of a run that a signal has stopped, and that can go on."""
+from pipeline.engine.signals import STOPPED
 
 _TAIL = 20  # lines of a failed child's output
 _LOOK = 0.5  # seconds between two looks at what a job waits for

@@ -103,7 +103,7 @@ class Search:
         jobs = self._jobs(pool, in_jobs)
         for index, ended in pool.run(jobs, started=lambda index: in_jobs[index].say("started")):
             if ended.status == 0:
-                self._settle(in_jobs[index])
+                self._settle(in_jobs[index], self._row(in_jobs[index]))
             elif ended.is_failure:
                 self._fail(in_jobs[index], ended.how)
             else:
@@ -124,14 +124,13 @@ class Search:
             self.attempts.append(attempt)
             row = self._row(attempt)
             if row is not None and row.status == "completed":
-                self._settle(attempt)
+                self._settle(attempt, row)
                 continue
             in_jobs.append(attempt)
             yield self.children.job(attempt.member, row, self.study.handed(trial).environment())
 
-    def _settle(self, attempt: Attempt) -> None:
+    def _settle(self, attempt: Attempt, row: RunRow | None) -> None:
         """Tell the study what a complete run has come to."""
-        row = self._row(attempt)
         run = row.summary if row else None
         if row is None or run is None:
             self._fail(attempt, "failed: its run folder is gone")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pipeline.cli.output import CONFIG_ERROR, FAILED, say, shown_errors
+from pipeline.engine.signals import STOPPED
 
 if TYPE_CHECKING:
     from pipeline.cli.children import Children
@@ -72,7 +73,7 @@ def command(
     _check_usage(grid, trials, search)
     with shown_errors(CONFIG_ERROR):
         from pipeline.cli.children import Children
-        from pipeline.cli.jobs import STOPPED, Jobs
+        from pipeline.cli.jobs import Jobs
 
         children = Children(config, sets, unsets, runs_dir, nproc)
         pool = Jobs(jobs, _environment(jobs, nproc or 1))

@@ -128,10 +128,9 @@ _FITS: Mapping[Any, Fit] = MappingProxyType(
 def _chosen(choices: tuple[Any, ...], value: Any) -> Any:
     if value not in choices:
         raise MisfitError(f"{value!r} is none of {choices}")
+    # To pydantic 1.0 is 1, but True is not.
     if not any(type(value) is type(choice) and value == choice for choice in choices):
-        raise UnsureError(
-            f"{value!r} is another type than in {choices}"
-        )  # to pydantic 1.0 is 1, but True is not
+        raise UnsureError(f"{value!r} is another type than in {choices}")
     return value
 
 

@@ -10,11 +10,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from pipeline.api.kinds import RULES, Kind
+from pipeline.api.metric_name import is_measured
 from pipeline.config.outline import own_keys
 from pipeline.registry.annotation_text import annotation_text
 from pipeline.registry.annotations import Unsettable, settable
 from pipeline.registry.fields import resolve_hints
-from pipeline.registry.traits import is_measured, is_secret, may_hold_secret, nested_kinds
+from pipeline.registry.traits import is_secret, may_hold_secret, nested_kinds
 
 MISSING = inspect.Parameter.empty
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

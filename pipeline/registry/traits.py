@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 
 from pipeline.api.kinds import Kind
-from pipeline.api.metric_name import NamesMetric
 from pipeline.registry.fields import annotations_by_key
 
 _NESTED_KINDS = {
@@ -62,13 +61,6 @@ def _parts(annotation: Any) -> Iterator[Any]:
         if isinstance(one, type) and one not in seen and not nested_kind(one):
             seen.add(one)
             pending += annotations_by_key(one).values()
-
-
-def is_measured(annotation: Any) -> bool:
-    """Whether an annotation is, or contains, ``pipeline.MetricName``."""
-    if any(isinstance(mark, NamesMetric) for mark in getattr(annotation, "__metadata__", ())):
-        return True
-    return any(is_measured(argument) for argument in get_args(annotation))
 
 
 def is_listed(annotation: Any, value: Any) -> bool:

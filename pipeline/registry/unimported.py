@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from pipeline.api.kinds import RULES, Kind
-from pipeline.api.metric_name import NamesMetric
+from pipeline.api.metric_name import is_measured
 from pipeline.config.fitting import Fit, UnsureError, fit_of, toml_of
 from pipeline.config.keys import KeyPath
 from pipeline.config.outline import own_keys
@@ -32,10 +32,6 @@ class _Settable:
     written: Argument
     annotation: Any
     fit: Fit
-
-    @property
-    def is_measured(self) -> bool:
-        return any(isinstance(mark, NamesMetric) for mark in _marks(self.annotation))
 
     def value(self) -> Any:
         """The default, as the value that writing it into the table would give; MISSING: there is none."""
@@ -93,7 +89,7 @@ class SourceSchemas:
             arguments[name] = value
             if value is not None:
                 plain[name] = str(value) if isinstance(value, Path) else toml_of(value)
-        measured = frozenset((name,) for name, one in settable.items() if one.is_measured)
+        measured = frozenset((name,) for name, one in settable.items() if is_measured(one.annotation))
         return CheckedTable(arguments, plain, paths=frozenset(paths), measured=measured)
 
     def _settable(self, kind: Kind, type_name: str) -> dict[str, _Settable]:
@@ -125,9 +121,3 @@ def _settable(kind: Kind, arguments: Sequence[Argument]) -> Iterator[tuple[str, 
             yield one.name, _Settable(one, annotation, fit)
         elif one.default is MISSING:
             raise UnsureError(f"no table can set {one.name}, which it requires")
-
-
-def _marks(annotation: Any) -> Iterator[Any]:
-    yield from getattr(annotation, "__metadata__", ())
-    for inner in get_args(annotation):
-        yield from _marks(inner)

@@ -17,9 +17,8 @@ from hypothesis import settings
 
 PROCESSES = "distributed"  # the folder of tests whose cases start processes
 CASES = 3
-COMMIT = pytest.StashKey[
-    str
-]()  # where a page is to be written: what is tested, before any test can change it
+COMMIT = pytest.StashKey[str]()
+"""What is tested, taken before any test can change it; there where a page is to be written."""
 OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
 
 
