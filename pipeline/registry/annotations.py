@@ -68,6 +68,9 @@ class NestedTable(dict[str, Any]):
         super().__init__(table)
         self.kind = kind
 
+    def __reduce__(self) -> tuple[type[NestedTable], tuple[Kind, dict[str, Any]]]:
+        return NestedTable, (self.kind, dict(self))  # a validator may copy it
+
     def __getattr__(self, name: str) -> Any:  # an author's validator takes it for the component
         raise AttributeError(
             f"a config is validated before its components are built: this is the table of a {self.kind}, "
