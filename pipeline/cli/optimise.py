@@ -96,6 +96,8 @@ class Search:
     attempts: list[Attempt] = field(default_factory=list)
     """Of this call, in the order in which they began."""
     failed: int = 0
+    told: set[str] = field(default_factory=set)
+    """The folders of the runs that this call has told the study of."""
 
     def run(self, pool: Jobs) -> None:
         """Run trials until ``wanted`` have not failed, or each was tried once, or a signal comes."""
@@ -103,7 +105,7 @@ class Search:
         jobs = self._jobs(pool, in_jobs)
         for index, ended in pool.run(jobs, started=lambda index: in_jobs[index].say("started")):
             if ended.status == 0:
-                self._settle(in_jobs[index], self._row(in_jobs[index]))
+                self._settle(in_jobs[index], self._ended(in_jobs[index]))
             elif ended.is_failure:
                 self._fail(in_jobs[index], ended.how)
             else:
@@ -135,7 +137,8 @@ class Search:
         if row is None or run is None:
             self._fail(attempt, "failed: its run folder is gone")
             return
-        if run.reason.startswith(PRUNED):
+        self.told.add(row.folder.name)
+        if run.reason.startswith(f"{PRUNED}: {self.metric} "):  # a hook of the user's may prune too
             self.study.prune(attempt.trial, row.folder.name)
             attempt.say(run.reason)
             return
@@ -153,3 +156,9 @@ class Search:
 
     def _row(self, attempt: Attempt) -> RunRow | None:
         return attempt.member.run_in(list_runs(self.children.runs_dir))
+
+    def _ended(self, attempt: Attempt) -> RunRow | None:
+        """The run that a job has completed: of equal trials' runs, made at once, one not told of yet."""
+        complete = [row for row in list_runs(self.children.runs_dir) if row.status == "completed"]
+        fresh = [row for row in complete if row.folder.name not in self.told]
+        return attempt.member.run_in(fresh) or attempt.member.run_in(complete)

@@ -173,8 +173,13 @@ def _alone_in(folder: Path) -> Iterator[None]:
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             raise RunError(f"{folder}: another sweep has this study; wait for its end, or stop it") from error
+        except OSError as error:  # a file system without locks
+            message = (
+                f"{folder}: cannot be locked: {error.strerror}; name a folder of another disk with --runs-dir"
+            )
+            raise RunError(message) from error
         yield
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import errno
+import fcntl
 import json
 import os
 import signal
@@ -45,6 +47,10 @@ class Told(Metric):
 class Moody(Hook):
     def on_step_end(self, run):
         time.sleep(float(os.environ.get("STEP_SECONDS", 0)))
+        if '"number": 1,' in os.environ.get("PIPELINE_OPTUNA_TRIAL", ""):
+            time.sleep(float(os.environ.get("SECOND_TRIAL_SECONDS", 0)))
+        if run.step == 4 and "STOP_FOR" in os.environ:
+            run.stop(os.environ["STOP_FOR"])
         if float(os.environ.get("FAIL_ABOVE", 1)) < run.metrics.get("eval/told", 0):
             raise OSError("no such luck")
 """
@@ -235,6 +241,35 @@ def test_a_killed_sweep_goes_on_without_repeating_a_complete_trial(config, tmp_p
     assert record(runs, first) == before, "not run again"
     assert [len(record(runs, name)["attempts"]) for name in run_names(runs)] == [1, 1, 1]
     assert [trial.value for trial in found] == [trial.params["metrics.told.value"] for trial in found]
+
+
+def test_equal_trials_at_the_same_time_are_told_of_runs_that_have_ended(config, tmp_path, monkeypatch):
+    """The one that ends first has the older folder; the other has no value yet."""
+    runs = tmp_path / "runs"
+    monkeypatch.setenv("SECOND_TRIAL_SECONDS", "1.5")
+    words = ["--optuna", 2, "--jobs", 2, "--search", "metrics.told.value=0.5", "--runs-dir", runs]
+    done = call("sweep", config, *words)
+    assert done.exit_code == 0, done.stderr
+    found = trials(runs)
+    assert [(trial.state.name, trial.value) for trial in found] == [("COMPLETE", 0.5)] * 2
+    assert sorted(trial.user_attrs["run"] for trial in found) == run_names(runs), "each has a run of its own"
+
+
+def test_a_hook_of_the_user_s_that_speaks_of_pruning_prunes_no_trial(config, tmp_path, monkeypatch):
+    monkeypatch.setenv("STOP_FOR", "pruned 40 % of the weights")
+    done = call("sweep", config, "--optuna", 1, *SEARCH, "--runs-dir", tmp_path / "runs")
+    assert done.exit_code == 0, done.stderr
+    assert [trial.state.name for trial in trials(tmp_path / "runs")] == ["COMPLETE"]
+
+
+def test_a_folder_that_cannot_be_locked_is_told_as_that(config, tmp_path, monkeypatch):
+    def no_locks(file, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    refused = call("sweep", config, "--optuna", 1, *SEARCH, "--runs-dir", tmp_path / "runs")
+    assert refused.exit_code == 2
+    assert "cannot be locked: No locks available; name a folder of another disk" in refused.stderr
 
 
 def test_a_study_is_had_by_one_sweep_at_a_time(config, tmp_path):
