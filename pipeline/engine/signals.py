@@ -101,7 +101,10 @@ class Signals:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.phase is Phase.STARTING:
+            if self.received is not None and time.monotonic() - self._first <= _ONE_REQUEST:
+                return  # raised again it would come out of what ends this process for the first
             self.received = number  # foreign code may swallow the exception: then the first step sees it
+            self._first = time.monotonic()
             raise EarlyStop(number)
         if self.phase is Phase.ENDING:
             return
