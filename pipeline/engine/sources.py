@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader
 
 from pipeline.api.settings import LoaderSettings
 from pipeline.engine import worker
+from pipeline.engine.parcel import SMALL
 from pipeline.engine.world import World
 
 Plan = Callable[[], Iterator[Any]]
@@ -55,9 +56,11 @@ class Workers:
 
     def __init__(self, fetcher: worker.Fetches, world: World, settings: LoaderSettings, seed: int) -> None:
         pin = world.device.type == "cuda" if settings.pin_memory == "auto" else settings.pin_memory
+        # torch's pinning thread would wait for ever for the rest of a batch whose worker was killed.
+        copied = 0 if pin else SMALL
         self._requests = _Requests()
         self._loader: DataLoader[Any] = DataLoader(
-            worker.Sender(fetcher),  # type: ignore[arg-type]  # keyed by requests, and never asked for its length
+            worker.Sender(fetcher, copied),  # type: ignore[arg-type]  # keyed by requests, and never asked for its length
             batch_size=None,
             sampler=self._requests,
             collate_fn=_as_it_is,

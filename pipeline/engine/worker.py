@@ -15,6 +15,7 @@ import torch
 from torch.utils.data import DataLoader, get_worker_info
 
 from pipeline.engine.error_text import text_of
+from pipeline.engine.parcel import Parcel
 from pipeline.errors import ComponentError
 
 _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
@@ -34,10 +35,14 @@ class Sender:
 
     What torch cannot pickle is lost in a thread of its queue, and the rank would wait for it for ever.
     So batches are pickled here, where a failure is an error of the read.
+
+    Args:
+        copied: bytes up to which the memory of a tensor is sent by value.
     """
 
-    def __init__(self, fetcher: Fetches) -> None:
+    def __init__(self, fetcher: Fetches, copied: int) -> None:
         self._fetcher = fetcher
+        self._copied = copied
 
     def __getitem__(self, request: Any) -> Any:
         """The batch, pickled.
@@ -46,7 +51,7 @@ class Sender:
             ComponentError: if the batch cannot be pickled, or for an exception that cannot be.
         """
         try:
-            return _Pickled(self._pickle(self._fetcher[request], request))
+            return self._parcel(self._fetcher[request], request)
         except BaseException as error:
             BaseException.add_note(error, self._place(request))
             if _arrives(error):
@@ -54,9 +59,9 @@ class Sender:
             told = "; ".join([text_of(error), *error.__notes__])
             raise ComponentError(f"{type(error).__qualname__}: {told}") from error
 
-    def _pickle(self, batch: Any, request: Any) -> bytes:
+    def _parcel(self, batch: Any, request: Any) -> Parcel:
         try:
-            return bytes(ForkingPickler.dumps(batch))
+            return Parcel(batch, self._copied)
         except Exception as error:
             raise ComponentError(
                 f"a batch ({type(batch).__qualname__}) cannot be sent from a worker process: "
@@ -68,16 +73,6 @@ class Sender:
         info = get_worker_info()
         worker = f"in worker {info.id}" if info else "here"
         return f"{worker}, while {type(self._fetcher.dataset).__qualname__} read {request}"
-
-
-class _Pickled:
-    """Pickled already; unpickling it gives the object itself."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ForkingPickler.loads, (self._data,)
 
 
 def _arrives(error: BaseException) -> bool:

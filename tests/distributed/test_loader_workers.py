@@ -127,6 +127,25 @@ def test_no_worker_outlives_a_rank_that_is_killed(command, tmp_path, dataset):
     assert living(pids) == []
 
 
+def test_a_worker_that_is_killed_while_it_sends(command, tmp_path):
+    """Half of a batch is in the pipe: the rank must not wait for the other half."""
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    config = config_of(
+        tmp_path,
+        {"pids": str(pids), "payload": 1 << 20},
+        loader={"workers": 2},
+        hooks={"slow": {"seconds": 0.5}},
+    )
+    job = command(1, ["run", config, "--runs-dir", tmp_path / "runs"], launcher=False)
+    until(lambda: len(living(pids)) == 2 and "first step done" in job.stderr(0), job)
+    for pid in living(pids):
+        os.kill(pid, signal.SIGKILL)
+    assert job.wait(timeout=PROMPTLY) == [1], job.report()
+    failure = record_of(only_run(tmp_path / "runs"))["failure"]
+    assert "killed by signal: Killed" in failure["message"], failure
+
+
 def fails(command, folder, world_size, dataset):
     config = config_of(folder, {"bad": 11} | dataset)
     job = command(world_size, ["run", config, "--runs-dir", folder / "runs"], launcher=world_size > 1)
