@@ -164,6 +164,7 @@ def _serve_store(listener: socket.socket) -> object:
         is_master=True,
         timeout=timedelta(minutes=1),
         wait_for_workers=False,
+        use_libuv=False,  # which takes no open socket in torch 2.6
         master_listen_fd=listener.detach(),
     )
 
