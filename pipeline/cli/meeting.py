@@ -18,7 +18,7 @@ from pipeline.cli.memory import Agent, Memory, lost
 from pipeline.cli.output import CONFIG_ERROR
 from pipeline.cli.search import Found, leader, look
 from pipeline.cli.wish import Wish
-from pipeline.engine.group import attempt_store, launcher_store
+from pipeline.engine.group import AttemptStore, launcher_store
 from pipeline.engine.roll_call import RollCall, call_roll
 from pipeline.engine.signals import EarlyStop
 from pipeline.engine.world import World
@@ -92,7 +92,7 @@ def meet(loaded: Loaded, wish: Wish, world: World, say: Say) -> Meeting:
     words = [json.loads(text) for text in roll.told]
     excuses = {rank: Excuse(**said) for rank, said in enumerate(words) if isinstance(said, dict)}
     if excuses:
-        return Meeting(world, wish, attempt_store(launcher, roll.attempt), excuses=excuses)
+        return Meeting(world, wish, AttemptStore(roll.attempt, launcher), excuses=excuses)
     if memory.is_stopped(Agent(**agent) for agent, _ in words):
         if world.is_main:
             say("this launcher's run was stopped by a signal, so a restarted group does not begin again")
@@ -101,7 +101,7 @@ def meet(loaded: Loaded, wish: Wish, world: World, say: Say) -> Meeting:
     if former is not None and not any(everywhere):
         raise lost(*former)
     world = _led(world, everywhere, say)
-    store = attempt_store(launcher, roll.attempt) if world.world_size > 1 else None
+    store = AttemptStore(roll.attempt, launcher) if world.world_size > 1 else None
     own = everywhere[leader(everywhere)]
     known = max((one.steps for one in everywhere if one and own and one.run == own.run), default=0)
     return Meeting(world, wish, store, memory, known)
@@ -118,7 +118,7 @@ def excuse(message: str, status: int, environ: Mapping[str, str] = os.environ) -
     try:
         launcher = launcher_store(_PATIENCE)
         roll = call_roll(launcher, rank, world_size, word, _PATIENCE)
-        await_choice(attempt_store(launcher, roll.attempt), rank, {})
+        await_choice(AttemptStore(roll.attempt, launcher), rank, {})
     except RefusedError:
         return True
     except (RunError, RuntimeError, ValueError):  # nobody is there, or no launcher

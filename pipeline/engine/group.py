@@ -27,7 +27,6 @@ from pipeline.engine.world import World
 from pipeline.errors import RunError
 
 _POLL = 0.01  # seconds
-_ATTEMPT = "attempt"
 
 
 class Group(Protocol):
@@ -223,23 +222,20 @@ def launcher_store(timeout: timedelta) -> Store:
     return store
 
 
-def attempt_store(store: Store, attempt: str) -> Store:
-    """A part of the store for this attempt alone: torchrun restarts a group over the same one."""
-    prefixed: Store = PrefixStore(f"attempt-{attempt}", store)
-    prefixed.set(_ATTEMPT, attempt)
-    return prefixed
+class AttemptStore(PrefixStore):
+    """A part of the launcher's store for one attempt alone: torchrun restarts a group over the same one."""
+
+    def __init__(self, attempt: str, store: Store) -> None:
+        super().__init__(f"attempt-{attempt}", store)
+        self.attempt = attempt
 
 
 def another_connection(store: Store, timeout: timedelta) -> Store:
     """The same store through a connection of its own, which may block without blocking the first one."""
-    if hasattr(store, "clone"):
-        clone: Store = store.clone()
-        return clone
-    connection = launcher_store(timeout)  # torch 2.6
-    if not store.check([_ATTEMPT]):
-        return connection
-    prefixed: Store = PrefixStore(f"attempt-{store.get(_ATTEMPT).decode()}", connection)
-    return prefixed
+    if isinstance(store, AttemptStore):  # Store.clone() came after torch 2.6
+        return AttemptStore(store.attempt, another_connection(store.underlying_store, timeout))
+    assert isinstance(store, TCPStore)  # torch's for env://, and ours
+    return TCPStore(store.host, store.port, is_master=False, wait_for_workers=False, timeout=timeout)
 
 
 def serve_store(store: Store, world: World, timeout: timedelta) -> Store:
