@@ -30,7 +30,7 @@ def annotation_text(annotation: Any) -> str:
         return " | ".join(map(annotation_text, arguments))
     if origin is None or origin is Literal or not arguments:
         return _name(annotation)
-    return _name(getattr(annotation, "__name__", origin)) + _listed(arguments)
+    return _name(origin) + _listed(arguments)
 
 
 def _listed(annotations: Sequence[Any]) -> str:

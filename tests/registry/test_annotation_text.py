@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ForwardRef, Literal, Optional, Union
+from typing import Annotated, Any, ForwardRef, Literal, Optional, Tuple, Union  # noqa: UP035
 
 import pytest
 from annotated_types import Ge, Predicate
@@ -36,6 +36,7 @@ TEXTS = [
     (ForwardRef("some.module.Red"), "Red"),
     (tuple[int, ...], "tuple[int, ...]"),
     (tuple[()], "tuple[()]"),
+    (Tuple[int, ...], "tuple[int, ...]"),  # noqa: UP006 - as torch 2.6 writes it
     (Callable[[Annotated[int, Field(gt=0)]], Any], "Callable[[Annotated[int, Gt(gt=0)]], Any]"),
     (Callable[..., None], "Callable[..., None]"),
     (Literal["a", 1], "Literal['a', 1]"),

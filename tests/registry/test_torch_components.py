@@ -11,9 +11,10 @@ import torch
 from pipeline.api.kinds import Kind
 from pipeline.config.plan import ComponentPlan, Place
 from pipeline.registry.registry import Registry
+from torch_versions import LACKING
 
 ENTRIES = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"]
-OPTIMIZERS = sorted(ENTRIES["pipeline.optimizers"])
+OPTIMIZERS = sorted(ENTRIES["pipeline.optimizers"].keys() - LACKING)
 SCHEDULERS = sorted(
     name for name, target in ENTRIES["pipeline.schedulers"].items() if target.startswith("torch.")
 )
@@ -79,6 +80,12 @@ def test_refused_with_the_reason(registry, name):
     (fault,) = registry.check(kind, name, {}, folders={}).faults
     assert fault.path == ("type",) and REFUSED[name] in fault.message
     assert REFUSED[name] in (registry.describe(kind, name).refused or "")
+
+
+def test_an_optimizer_that_an_older_torch_lacks_is_told(registry, monkeypatch):
+    monkeypatch.delattr(torch.optim, "Muon", raising=False)
+    (fault,) = Registry.discover().check(Kind.OPTIMIZER, "muon", {}, folders={}).faults
+    assert fault.path == ("type",) and "torch.optim has no 'Muon'" in fault.message
 
 
 def test_arguments_that_the_engine_or_nobody_can_pass(registry):
