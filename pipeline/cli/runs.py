@@ -74,6 +74,7 @@ def command(
             print_table(*runs_table(rows, for_people=True))
         else:
             click.echo(f"no runs in {runs_dir}" + (" that --where means" if where else ""), err=True)
+        del rows  # before the collector works again: it would go through all of them once
 
 
 @contextmanager

@@ -32,6 +32,18 @@ def remedy(error: OSError) -> str:
     return "check the path and the file system"
 
 
+def read_whole(path: str) -> bytes:
+    """A small file's content.
+
+    With thousands of runs a Path and a buffer for each file take as long as the reading.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+        return file.readall()
+
+
 def temporary(path: Path) -> Path:
     """Where this thread prepares ``path``: beside it, hidden, marked with the thread and its process."""
     return path.with_name(hidden_name("tmp", f"{path.name}-{get_native_id()}"))

@@ -103,11 +103,15 @@ def _written(entries: Mapping[str, Entry]) -> bytes:
         if number == len(shapes):
             shapes.append(entry.config)
         pairs = zip(entry.config.items(), shapes[number].values(), strict=True)
-        own = {key: value for (key, value), first in pairs if value is not first and _differs(value, first)}
+        own = {
+            key: value
+            for (key, value), first in pairs
+            if value is not first and (value != first or _is_other(value, first))
+        }
         runs[name] = [entry.stamp, entry.summary, number, own]
     return json.dumps({"format": FORMAT, "shapes": shapes, "runs": runs}, separators=(",", ":")).encode()
 
 
-def _differs(one: Any, other: Any) -> bool:
+def _is_other(one: Any, equal: Any) -> bool:
     """Tells 1, 1.0 and true apart, inside an array too."""
-    return one != other or type(one) is not type(other) or (type(one) is list and repr(one) != repr(other))
+    return type(one) is not type(equal) or (type(one) is list and repr(one) != repr(equal))

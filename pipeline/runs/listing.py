@@ -5,27 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
 from itertools import chain, repeat
 from operator import is_
 from pathlib import Path
-from typing import Any
+from sys import intern
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from pipeline.errors import RunError
-from pipeline.runs.files import reason
+from pipeline.runs.files import read_whole, reason
 from pipeline.runs.index import Entry, load_index, stamp_of
 from pipeline.runs.layout import RunFolder, copy_number, parse_folder_name
 from pipeline.runs.summary import Summary
 
 _SHOWN = 5  # names in an error
 _PLAIN = frozenset({bool, int, float, str})
+_PLAIN_OR_LIST = _PLAIN | {list}
 
 
-@dataclass(frozen=True)
-class RunRow:
-    """One run, as a table shows it."""
+class RunRow(NamedTuple):
+    """One run, as a table shows it. A tuple, since thousands are made at once."""
 
     folder: RunFolder
     created: datetime
@@ -36,7 +37,7 @@ class RunRow:
     """As of now: a dead process is ``interrupted``. None where the record cannot be read."""
     seconds: float | None = None
     """Time spent in all attempts."""
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = MappingProxyType({})
     """config.toml by full dotted key."""
     problem: str = ""
     """Why the folder, or its config, cannot be read."""
@@ -177,7 +178,7 @@ def _add_flat(flat: dict[str, Any], prefix: str, table: Mapping[str, Any]) -> No
         if isinstance(value, dict):
             _add_flat(flat, f"{prefix}{key}.", value)
         else:
-            flat[prefix + key] = value
+            flat[intern(prefix + key)] = value  # thousands of configs have the same keys: one text for all
 
 
 def _row(folder: RunFolder, summary: Summary, config: Mapping[str, Any], problem: str = "") -> RunRow:
@@ -199,11 +200,17 @@ def _read_config(folder: RunFolder) -> tuple[dict[str, Any], str]:
     import rtoml
 
     try:
-        return flatten(rtoml.loads(folder.config.read_text("utf-8"))), ""
+        return flatten(rtoml.loads(_text_of(folder))), ""
     except OSError as error:
         return {}, f"{folder.config}: cannot be read: {reason(error)}"
     except (ValueError, RecursionError) as error:
         return {}, f"{folder.config}: is no valid TOML: {error}"
+
+
+def _text_of(folder: RunFolder) -> str:
+    """config.toml, its lines ended as Python ends them."""
+    text = read_whole(f"{folder.path}/config.toml").decode()
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _age(row: RunRow) -> tuple[datetime, int, str]:
@@ -257,7 +264,7 @@ def _comparable(value: Any) -> Any:
 
 def _is_json(config: Mapping[str, Any]) -> bool:
     """Whether the index can hold it; a date, or a table in an array, it cannot."""
-    if not set(map(type, config.values())) <= {*_PLAIN, list}:
+    if not set(map(type, config.values())) <= _PLAIN_OR_LIST:
         return False
     return all(set(map(type, value)) <= _PLAIN for value in config.values() if type(value) is list)
 

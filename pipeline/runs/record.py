@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 
 from pipeline.errors import RunError
-from pipeline.runs.files import reason, remedy, write_atomic
+from pipeline.runs.files import read_whole, reason, remedy, write_atomic
 from pipeline.runs.layout import RunFolder
 from pipeline.runs.process import Process
 
@@ -167,7 +167,7 @@ def read(folder: RunFolder) -> Record:
         RunError: if it is missing, cannot be read, or is no run's record.
     """
     try:
-        return _RECORD.validate_json(folder.record.read_bytes())
+        return _RECORD.validate_json(read_whole(f"{folder.path}/run.json"))
     except FileNotFoundError:
         raise RunError(f"{folder.path} is no run folder: it has no run.json") from None
     except OSError as error:
