@@ -10,6 +10,9 @@ from pathlib import Path
 from pipeline.cli.jobs import Job
 from pipeline.cli.members import Member, load_member
 from pipeline.cli.output import say
+from pipeline.config.config import Config, fingerprint
+from pipeline.config.plan import Source
+from pipeline.errors import ConfigError, Problem
 from pipeline.runs.listing import RunRow, read_row
 
 
@@ -31,6 +34,19 @@ class Children:
         """
         return load_member(self.config, varied, self.sets, self.unsets)
 
+    def refuse_another(self, member: Member) -> None:
+        """Every run reads the files anew: none may begin once they say another experiment than ``member``.
+
+        Raises:
+            ConfigError: if they do, or cannot be read any more.
+        """
+        was, now = member.config, self.member(member.varied).config
+        if _experiment(now) != _experiment(was):
+            changed = [one.path.name for one in was.sources if one not in now.sources]
+            message = "was edited while the sweep went on, which would mix two experiments"
+            remedy = "the text as it was to go on with this sweep; the same command begins another one"
+            raise ConfigError([Problem(", ".join(changed) or str(was.path), "", message, remedy)])
+
     def job(self, member: Member, row: RunRow | None, environment: Mapping[str, str] | None = None) -> Job:
         """The command that begins a run, or goes on with the one of ``row``.
 
@@ -47,6 +63,12 @@ class Children:
             say(f"{member.label}: is running already, as {row.folder.path}; waiting for its end")
         words += ["--resume", str(row.folder.path.absolute())]
         return Job(words, environment or {}, lambda: read_row(row.folder).status == "running")
+
+
+def _experiment(config: Config) -> tuple[str, list[Source]]:
+    """What a run of it is: its values, and the text of its local components."""
+    code = [source for source in config.sources if source.path.suffix == ".py"]
+    return fingerprint(config, config.plan.seed or 0), code
 
 
 def _repeated(option: str, values: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from itertools import islice
 from types import FrameType
 
 from pipeline.engine.signals import STOPPED
+from pipeline.errors import PipelineError
 
 _TAIL = 20  # lines of a failed child's output
 _LOOK = 0.5  # seconds between two looks at what a job waits for
@@ -44,6 +45,11 @@ class Ended:
     def is_failure(self) -> bool:
         """Whether it neither is done nor can go on."""
         return self.status not in (None, 0, STOPPED)
+
+    @property
+    def is_killed(self) -> bool:
+        """Whether a signal has ended it before it could end by itself."""
+        return self.status is not None and self.status < 0
 
     @property
     def how(self) -> str:
@@ -80,14 +86,20 @@ class Jobs:
         """Run all; yields each one's index and end, in the order in which they end.
 
         A job is drawn from ``jobs`` when there is room for it, after the caller has seen the one
-        that made room.
+        that made room. An error in the drawing comes out once those that are running have ended.
         """
+        refused: PipelineError | None = None
         numbered = enumerate(jobs)
         waiting: dict[Future[Ended], int] = {}
         with self._passing_signals(), ThreadPoolExecutor(self.at_once) as pool:
             while True:
-                for index, job in islice(numbered, self.at_once - len(waiting)):
-                    waiting[pool.submit(self._one, job, index, started)] = index
+                try:
+                    for index, job in islice(numbered, self.at_once - len(waiting)):
+                        waiting[pool.submit(self._one, job, index, started)] = index
+                except PipelineError as error:
+                    refused = error
+                if not waiting and refused:
+                    raise refused
                 if not waiting:
                     return
                 for future in wait(waiting, return_when=FIRST_COMPLETED).done:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.api.trial import is_pruned
 from pipeline.cli.loading import load_with_registry
 from pipeline.config.config import Config, fingerprint
 from pipeline.errors import ConfigError, Problem
@@ -70,7 +71,12 @@ def load_members(
     return members
 
 
+def whole(rows: Sequence[RunRow]) -> list[RunRow]:
+    """Without those that a sweep of Optuna's has ended early, although they are completed by their record."""
+    return [row for row in rows if row.summary is None or not is_pruned(row.summary.reason)]
+
+
 def rows_of(members: Sequence[Member], runs_dir: Path) -> list[RunRow | None]:
-    """The run of each member, if it has one yet."""
-    rows = list_runs(runs_dir)
+    """The run of each member, if it has one yet that goes, or is to go, its whole length."""
+    rows = whole(list_runs(runs_dir))
     return [member.run_in(rows) for member in members]

@@ -9,19 +9,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pipeline.api.trial import is_pruned
 from pipeline.cli.children import Children
 from pipeline.cli.grid import Axis
 from pipeline.cli.jobs import Job, Jobs
-from pipeline.cli.members import Member
+from pipeline.cli.members import Member, whole
 from pipeline.cli.monitor import Monitor, monitor_of
 from pipeline.cli.output import say
 from pipeline.cli.space import Dimension
 from pipeline.cli.study import Study, Trial
-from pipeline.components.hooks.optuna_pruning import PRUNED
 from pipeline.config.config import fingerprint
 from pipeline.errors import ConfigError, Problem
 from pipeline.runs.layout import safe_name
 from pipeline.runs.listing import RunRow, list_runs
+from pipeline.runs.record import read
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Goal:
 
     monitor: Monitor
     folder: Path
+    example: Member
+    """One of its trials: what all of them have in common is as in this one."""
 
 
 def goal_of(space: Sequence[Dimension], children: Children) -> Goal:
@@ -64,7 +67,8 @@ def goal_of(space: Sequence[Dimension], children: Children) -> Goal:
         sorted(map(_told, space)),
     ]
     digest = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
-    return Goal(monitor, children.runs_dir / "sweeps" / f"{safe_name(config.plan.name)}-{digest[:6]}")
+    folder = children.runs_dir / "sweeps" / f"{safe_name(config.plan.name)}-{digest[:6]}"
+    return Goal(monitor, folder, members[0])
 
 
 def _told(dimension: Dimension) -> list[str]:
@@ -90,38 +94,45 @@ class Search:
     """Hands the trials of a study to a pool of jobs, and what becomes of them to the study."""
 
     study: Study
-    metric: str
+    goal: Goal
     children: Children
     wanted: int
     attempts: list[Attempt] = field(default_factory=list)
     """Of this call, in the order in which they began."""
-    failed: int = 0
+    killed: int = 0
+    """Runs of this call that somebody else has ended, as a system without memory does."""
     told: set[str] = field(default_factory=set)
     """The folders of the runs that this call has told the study of."""
 
     def run(self, pool: Jobs) -> None:
-        """Run trials until ``wanted`` have not failed, or each was tried once, or a signal comes."""
+        """Run trials until there are ``wanted``, or a signal comes.
+
+        Raises:
+            ConfigError: if the config is no longer the study's; once the runs that have begun are told of.
+            RunError: if the study's file fails.
+        """
         in_jobs: list[Attempt] = []
         jobs = self._jobs(pool, in_jobs)
         for index, ended in pool.run(jobs, started=lambda index: in_jobs[index].say("started")):
             if ended.status == 0:
                 self._settle(in_jobs[index], self._ended(in_jobs[index]))
-            elif ended.is_failure:
-                self._fail(in_jobs[index], ended.how)
+            elif ended.is_failure and not ended.is_killed:
+                self._fail(in_jobs[index], ended.how, self._row(in_jobs[index]))
             else:
                 in_jobs[index].say(ended.how)  # the study has it as begun: the next call goes on with it
+                self.killed += ended.is_killed
 
     def _jobs(self, pool: Jobs, in_jobs: list[Attempt]) -> Iterator[Job]:
         """What is to be run, each added to ``in_jobs``; what is complete already is settled at once."""
         for trial in self.study.trials(self.wanted):
             if pool.received is not None:
                 return
+            self.children.refuse_another(self.goal.example)
             try:
                 attempt = Attempt(trial, self.children.member(trial.overrides))
             except ConfigError as error:
                 say(f"[trial {trial.number}] {' '.join(trial.overrides)}: failed\n{error}")
-                self.study.fail(trial)
-                self.failed += 1
+                self.study.fail(trial, str(error))
                 continue
             self.attempts.append(attempt)
             row = self._row(attempt)
@@ -135,27 +146,33 @@ class Search:
         """Tell the study what a complete run has come to."""
         run = row.summary if row else None
         if row is None or run is None:
-            self._fail(attempt, "failed: its run folder is gone")
+            self._fail(attempt, "failed: its run folder is gone", None)
             return
         self.told.add(row.folder.name)
-        if run.reason.startswith(f"{PRUNED}: {self.metric} "):  # a hook of the user's may prune too
+        metric = self.goal.monitor.metric
+        if is_pruned(run.reason, metric):  # a hook of the user's may prune too
             self.study.prune(attempt.trial, row.folder.name)
             attempt.say(run.reason)
             return
-        value = run.best_value if run.best_metric == self.metric else run.metrics.get(self.metric)
+        value = run.best_value if run.best_metric == metric else run.metrics.get(metric)
         if value is None or not math.isfinite(value):
-            self._fail(attempt, f"failed: {self.metric} is {value}")
+            got = f"its {metric} is {value}" if value is not None else f"it has no {metric}"
+            remedy = "expected what hooks.checkpoint.monitor names to be a number after an evaluation"
+            self._fail(attempt, f"failed: {got}; {remedy}", row)
             return
         self.study.complete(attempt.trial, value, row.folder.name)
-        attempt.say(f"{self.metric} {value:.6g}")
+        attempt.say(f"{metric} {value:.6g}")
 
-    def _fail(self, attempt: Attempt, how: str) -> None:
-        self.study.fail(attempt.trial)
-        self.failed += 1
+    def _fail(self, attempt: Attempt, how: str, row: RunRow | None) -> None:
+        failure = read(row.folder).failure if row and row.status == "failed" else None
+        why = f"{failure.type}: {failure.message}" if failure else how.partition("\n")[0]
+        self.study.fail(attempt.trial, why, row.folder.name if row else None)
         attempt.say(how)
 
     def _row(self, attempt: Attempt) -> RunRow | None:
-        return attempt.member.run_in(list_runs(self.children.runs_dir))
+        """The trial's run, if it has one; none that was pruned as another trial, of other rivals."""
+        rows = list_runs(self.children.runs_dir)
+        return attempt.member.run_in(rows if attempt.trial.begun else whole(rows))
 
     def _ended(self, attempt: Attempt) -> RunRow | None:
         """The run that a job has completed: of equal trials' runs, made at once, one not told of yet."""

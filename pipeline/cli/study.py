@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.api.trial import HandedTrial, open_storage
 from pipeline.cli.grid import Axis
 from pipeline.cli.monitor import Monitor
 from pipeline.cli.space import Dimension
-from pipeline.components.hooks.optuna_pruning import HandedTrial, opened
 from pipeline.errors import RunError
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ class Trial:
     handle: OptunaTrial
     overrides: tuple[str, ...]
     """Each as ``--set`` takes it."""
+    begun: bool
+    """Whether an earlier sweep has begun it: the run of these values is its own."""
 
     @property
     def number(self) -> int:
@@ -38,33 +40,37 @@ class Trial:
 class Study:
     """What Optuna knows of a sweep. One process at a time may have it."""
 
-    def __init__(self, study: OptunaStudy, url: str, space: Sequence[Dimension], metric: str) -> None:
+    def __init__(self, study: OptunaStudy, file: Path, space: Sequence[Dimension], metric: str) -> None:
         self._study = study
-        self._url = url
+        self._file = file
         self._space = space
         self._metric = metric
 
     def trials(self, wanted: int) -> Iterator[Trial]:
-        """Those that were begun and have not ended, then new ones, until ``wanted`` have not failed.
+        """Those that were begun and have not ended, then new ones, until there are ``wanted`` in total.
 
-        The values of a trial that failed in an earlier sweep are tried again, as a new trial. Those of a
-        new one depend on the study and on the trials that have ended, not on how often it was opened.
+        One that failed counts, and is not tried again: what always fails would be tried for ever. The values
+        of a new one depend on the study and on the trials that have ended, not on how often it was opened.
         """
-        settled, begun, failed = self._by_state()
-        left = max(0, wanted - len(settled))
+        ended, begun = self._by_state()
+        left = max(0, wanted - len(ended))
         for one in begun[:left]:
-            yield self._with_values(self._handle_of(one))
-        again = self._lost(failed, [*settled, *begun])
+            yield self._with_values(self._handle_of(one), begun=True)
         for _ in range(left - len(begun)):
-            if again:
-                self._study.enqueue_trial(again.pop(0))
             self._study.sampler = self._sampler(len(self._study.get_trials(deepcopy=False)))
-            yield self._with_values(self._study.ask())
+            yield self._with_values(self._study.ask(), begun=False)
 
     @property
-    def settled(self) -> int:
-        """Trials that are complete or pruned."""
+    def ended(self) -> int:
+        """Trials that are complete, pruned or failed."""
         return len(self._by_state()[0])
+
+    @property
+    def failed(self) -> Sequence[FrozenTrial]:
+        """Those without a value; their attributes tell the ``failure`` and, if there is one, the ``run``."""
+        from optuna.trial import TrialState
+
+        return self._study.get_trials(deepcopy=False, states=(TrialState.FAIL,))
 
     @property
     def best(self) -> FrozenTrial | None:
@@ -86,35 +92,28 @@ class Study:
         trial.handle.set_user_attr("run", run)
         self._study.tell(trial.handle, state=TrialState.PRUNED)
 
-    def fail(self, trial: Trial) -> None:
+    def fail(self, trial: Trial, why: str, run: str | None = None) -> None:
         """The trial has no value."""
         from optuna.trial import TrialState
 
+        trial.handle.set_user_attr("failure", why)
+        if run is not None:
+            trial.handle.set_user_attr("run", run)
         self._study.tell(trial.handle, state=TrialState.FAIL)
 
     def handed(self, trial: Trial) -> HandedTrial:
         """What the trial's run is to know."""
-        return HandedTrial(self._url, self._study.study_name, trial.number, self._metric)
+        return HandedTrial(str(self._file), self._study.study_name, trial.number, self._metric)
 
-    def _by_state(self) -> tuple[list[FrozenTrial], list[FrozenTrial], list[FrozenTrial]]:
-        """The trials with a value, those that were begun and not ended, and those that failed."""
+    def _by_state(self) -> tuple[list[FrozenTrial], list[FrozenTrial]]:
+        """The trials that have ended, and those that were begun and have not."""
         from optuna.trial import TrialState
 
         found = self._study.get_trials(deepcopy=False)
         return (
-            [one for one in found if one.state in (TrialState.COMPLETE, TrialState.PRUNED)],
+            [one for one in found if one.state.is_finished()],
             [one for one in found if one.state == TrialState.RUNNING],
-            [one for one in found if one.state == TrialState.FAIL],
         )
-
-    def _lost(self, failed: Sequence[FrozenTrial], others: Sequence[FrozenTrial]) -> list[dict[str, Any]]:
-        """The values, each once, of trials that failed and that no other trial has."""
-        lost: list[dict[str, Any]] = []
-        for one in failed:
-            has_all = len(one.params) == len(self._space)
-            if has_all and one.params not in lost and all(one.params != other.params for other in others):
-                lost.append(one.params)
-        return lost
 
     def _handle_of(self, trial: FrozenTrial) -> OptunaTrial:
         from optuna.trial import Trial as Handle
@@ -122,9 +121,9 @@ class Study:
         self._study.sampler = self._sampler(trial.number)
         return Handle(self._study, trial._trial_id)  # Optuna has no other way to a trial of another process
 
-    def _with_values(self, handle: OptunaTrial) -> Trial:
+    def _with_values(self, handle: OptunaTrial, *, begun: bool) -> Trial:
         """Draws what the trial has no value of yet: all of them, or what a kill has left out."""
-        return Trial(handle, tuple(f"{one.key}={_suggested(handle, one)}" for one in self._space))
+        return Trial(handle, tuple(f"{one.key}={_suggested(handle, one)}" for one in self._space), begun)
 
     def _sampler(self, number: int) -> Any:
         """Optuna's default, with a seed of its own for each trial: a study that is opened again must not
@@ -143,21 +142,28 @@ def open_study(folder: Path, space: Sequence[Dimension], monitor: Monitor) -> It
     that Optuna also offers can be read no more after a torn line.
 
     Raises:
-        RunError: if Optuna is missing, or another process has the study.
+        RunError: if Optuna is missing, another process has the study, or, inside as well, the file fails.
     """
     try:
         import optuna
+        from sqlalchemy.exc import SQLAlchemyError
     except ImportError as error:
         raise RunError("--optuna needs the package optuna: pip install 'pipeline-ddp[optuna]'") from error
-    url = f"sqlite:///{folder.absolute() / 'study.db'}"
-    with _alone_in(folder), opened(url) as storage:
-        study = optuna.create_study(
-            study_name=folder.name,
-            storage=storage,
-            direction="maximize" if monitor.mode == "max" else "minimize",
-            load_if_exists=True,
-        )
-        yield Study(study, url, space, monitor.metric)
+    file = folder.absolute() / "study.db"
+    with _alone_in(folder):
+        try:
+            with open_storage(file) as storage:
+                study = optuna.create_study(
+                    study_name=folder.name,
+                    storage=storage,
+                    direction="maximize" if monitor.mode == "max" else "minimize",
+                    load_if_exists=True,
+                )
+                yield Study(study, file, space, monitor.metric)
+        except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+            why = str(error.__cause__ or error).partition("\n")[0]
+            remedy = "complete runs are kept and not run again if it is moved away"
+            raise RunError(f"{file}: the study cannot be read or written: {why}; {remedy}") from error
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from pipeline.engine.signals import STOPPED
 
 if TYPE_CHECKING:
     from pipeline.cli.children import Children
-    from pipeline.cli.jobs import Jobs
+    from pipeline.cli.jobs import Job, Jobs
     from pipeline.cli.members import Member
 
 
@@ -66,7 +66,8 @@ def command(
     that hooks.checkpoint monitors; a run's value is its best. The study is kept in RUNS_DIR/sweeps.
 
     A run that is complete already is not run again, and an unfinished one is gone on with: the same
-    command can be repeated until all are done. All values are checked before the first run begins.
+    command can be repeated until all are done. A trial of Optuna's that failed is not tried again. All
+    values are checked before the first run begins.
 
     Exit status: 0 all done, 1 some failed, 2 wrong config or usage, 75 stopped by a signal.
     """
@@ -116,8 +117,13 @@ def _run_grid(grid: Sequence[str], children: Children, pool: Jobs) -> int:
     for index in sorted(set(range(len(members))) - set(left)):
         say(f"{_counted(index, members)}: complete already")
     failed = 0
-    work = [children.job(members[index], rows[index]) for index in left]
-    for at, ended in pool.run(work, started=lambda at: say(f"{_counted(left[at], members)}: started")):
+
+    def work() -> Iterator[Job]:
+        for index in left:
+            children.refuse_another(members[index])
+            yield children.job(members[index], rows[index])
+
+    for at, ended in pool.run(work(), started=lambda at: say(f"{_counted(left[at], members)}: started")):
         failed += ended.is_failure
         say(f"{_counted(left[at], members)}: {ended.how}")
     _show(members, children.runs_dir)
@@ -125,7 +131,7 @@ def _run_grid(grid: Sequence[str], children: Children, pool: Jobs) -> int:
 
 
 def _run_trials(texts: Sequence[str], wanted: int, children: Children, pool: Jobs) -> int:
-    """Run Optuna's trials until so many are there; returns how many failed."""
+    """Run Optuna's trials until so many are there; returns how many of them have failed."""
     from pipeline.cli.optimise import Search, goal_of
     from pipeline.cli.space import read_space
     from pipeline.cli.study import open_study
@@ -133,17 +139,21 @@ def _run_trials(texts: Sequence[str], wanted: int, children: Children, pool: Job
     space = read_space(texts)
     goal = goal_of(space, children)
     with open_study(goal.folder, space, goal.monitor) as study:
-        if study.settled:
-            say(f"{goal.folder}: {study.settled} trials are there already")
-        search = Search(study, goal.monitor.metric, children, wanted)
+        if study.ended:
+            say(f"{goal.folder}: {study.ended} trials are there already")
+        search = Search(study, goal, children, wanted)
         search.run(pool)
         _show([attempt.member for attempt in search.attempts], children.runs_dir)
-        best = study.best
+        best, failed = study.best, study.failed
     if best is not None:
         values = " ".join(f"{key}={value}" for key, value in best.params.items())
         told = f"{goal.monitor.metric} {best.value:.6g} with {values}, run {best.user_attrs['run']}"
         say(f"best of {goal.folder}: {told}")
-    return search.failed
+    for one in failed:
+        values = " ".join(f"{key}={value}" for key, value in one.params.items())
+        told = f"run {one.user_attrs['run']}" if "run" in one.user_attrs else "it has no run"
+        say(f"[trial {one.number}] {values}: {one.user_attrs.get('failure', 'failed')}; {told}")
+    return len(failed) + search.killed
 
 
 def _environment(jobs: int, nproc: int) -> dict[str, str]:

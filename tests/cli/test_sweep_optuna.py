@@ -8,26 +8,31 @@ import fcntl
 import json
 import os
 import signal
+import sqlite3
 import statistics
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from types import SimpleNamespace
 
 import pytest
 
+from pipeline.api.trial import HandedTrial, open_storage
 from pipeline.cli.children import Children
 from pipeline.cli.grid import Axis
 from pipeline.cli.optimise import goal_of
 from pipeline.cli.space import Interval, read_space
 from pipeline.cli.study import open_study
+from pipeline.components.hooks.optuna_pruning import OptunaPruning
 from pipeline.errors import ConfigError
 from tiny_runs import TINY, call
 
 DEADLINE = 120.0  # seconds, on a loaded machine
 
 PARTS = """\
-import os, time
+import json, os, time
+from pathlib import Path
 import torch
 from pipeline import Hook, Metric, register
 
@@ -49,6 +54,12 @@ class Moody(Hook):
         time.sleep(float(os.environ.get("STEP_SECONDS", 0)))
         if '"number": 1,' in os.environ.get("PIPELINE_OPTUNA_TRIAL", ""):
             time.sleep(float(os.environ.get("SECOND_TRIAL_SECONDS", 0)))
+        if run.step == int(os.environ.get("KILL_AT", -1)):
+            os.kill(os.getpid(), 9)
+        if "EDIT" in os.environ:
+            file, was, edited = json.loads(os.environ["EDIT"])
+            text = Path(file).read_text()
+            Path(file).write_text(text.replace(was, edited))
         if run.step == 4 and "STOP_FOR" in os.environ:
             run.stop(os.environ["STOP_FOR"])
         if float(os.environ.get("FAIL_ABOVE", 1)) < run.metrics.get("eval/told", 0):
@@ -195,22 +206,162 @@ def test_trials_are_ordinary_runs_and_bad_ones_are_pruned(config, tmp_path):
     assert len(run_names(runs)) == 5
 
 
-def test_a_trial_that_fails_is_tried_again_by_the_next_call(config, tmp_path, monkeypatch):
+def test_a_trial_that_fails_counts_and_is_not_tried_again(config, tmp_path, monkeypatch):
+    """The sweep ends after N trials, whatever they come to; the same command tells of them again."""
     runs = tmp_path / "runs"
-    words = ["sweep", config, "--optuna", 2, *SEARCH, "--jobs", 2, "--runs-dir", runs]
+    words = ["sweep", config, *SEARCH, "--jobs", 2, "--runs-dir", runs]
     monkeypatch.setenv("FAIL_ABOVE", "0")
-    first = call(*words)
+    first = call(*words, "--optuna", 2)
     assert first.exit_code == 1, first.stderr
     assert first.stderr.count("failed with exit status 1") == 2
-    assert "OSError: no such luck" in first.stderr
-    assert [trial.state.name for trial in trials(runs)] == ["FAIL", "FAIL"]
     monkeypatch.delenv("FAIL_ABOVE")
+    again = call(*words, "--optuna", 2)
+    assert again.exit_code == 1, again.stderr
+    for result in (first, again):
+        for trial in trials(runs):
+            told = f"[trial {trial.number}] metrics.told.value={trial.params['metrics.told.value']}: "
+            assert f"{told}OSError: no such luck; run {trial.user_attrs['run']}\n" in result.stderr
+    assert sorted(trial.user_attrs["run"] for trial in trials(runs)) == run_names(runs)
+    more = call(*words, "--optuna", 3)
+    assert more.exit_code == 1, "two of the three have failed"
+    assert [trial.state.name for trial in trials(runs)] == ["FAIL", "FAIL", "COMPLETE"]
+    assert sorted(len(record(runs, name)["attempts"]) for name in run_names(runs)) == [1, 1, 1]
+
+
+def test_a_run_that_was_killed_is_gone_on_with(config, tmp_path, monkeypatch):
+    runs = tmp_path / "runs"
+    words = ["sweep", config, "--optuna", 1, *SEARCH, "--runs-dir", runs]
+    monkeypatch.setenv("KILL_AT", "3")
+    first = call(*words)
+    assert first.exit_code == 1, first.stderr
+    assert "killed by signal 9" in first.stderr
+    assert [trial.state.name for trial in trials(runs)] == ["RUNNING"]
+    monkeypatch.delenv("KILL_AT")
     second = call(*words)
     assert second.exit_code == 0, second.stderr
+    assert [trial.state.name for trial in trials(runs)] == ["COMPLETE"]
+    assert [len(record(runs, name)["attempts"]) for name in run_names(runs)] == [2]
+
+
+def test_a_trial_that_waits_is_the_next_one(config, tmp_path):
+    """As one that the user has queued with Optuna, or a killed sweep of an earlier version has left."""
+    runs = tmp_path / "runs"
+    words = ["sweep", config, *SEARCH, "--runs-dir", runs]
+    assert call(*words, "--optuna", 1).exit_code == 0
+    with optuna_study(runs) as study:
+        study.enqueue_trial({"metrics.told.value": 0.25})
+    assert call(*words, "--optuna", 2).exit_code == 0
     found = trials(runs)
-    assert [trial.state.name for trial in found] == ["FAIL", "FAIL", "COMPLETE", "COMPLETE"]
-    assert [trial.params for trial in found[:2]] == [trial.params for trial in found[2:]]
-    assert sorted(trial.user_attrs["run"] for trial in found[2:]) == run_names(runs), "the same two runs"
+    assert [trial.state.name for trial in found] == ["COMPLETE", "COMPLETE"]
+    assert found[1].value == 0.25
+
+
+@pytest.mark.parametrize("words", [["--optuna", 3, *SEARCH], ["--grid", "metrics.told.value=0.1,0.2,0.3"]])
+@pytest.mark.parametrize(
+    ("file", "was", "edited"),
+    [("tiny.toml", "lr = 0.1", "lr = 0.3"), ("parts.py", "run.step == 4", "run.step == 3")],
+)
+def test_an_edit_in_the_middle_ends_the_sweep(config, tmp_path, monkeypatch, words, file, was, edited):
+    """Trials that began with the text as it was are told of; none begins with another experiment."""
+    runs = tmp_path / "runs"
+    monkeypatch.setenv("EDIT", json.dumps([str(tmp_path / file), was, edited]))
+    first = call("sweep", config, *words, "--runs-dir", runs)
+    assert first.exit_code == 2, first.stderr
+    assert f"{file}: was edited while the sweep went on, which would mix two experiments; " in first.stderr
+    assert len(run_names(runs)) == 1
+    monkeypatch.delenv("EDIT")
+    (tmp_path / file).write_text((tmp_path / file).read_text().replace(edited, was))
+    second = call("sweep", config, *words, "--runs-dir", runs)
+    assert second.exit_code == 0, second.stderr
+    assert len(run_names(runs)) == 3
+
+
+def test_an_edit_that_changes_nothing_does_not_end_the_sweep(config, tmp_path, monkeypatch):
+    monkeypatch.setenv("EDIT", json.dumps([str(config), "lr = 0.1", "lr = 1e-1  # the same"]))
+    done = call("sweep", config, "--optuna", 2, *SEARCH, "--runs-dir", tmp_path / "runs")
+    assert done.exit_code == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["a?b", "{}", "100%3f #1"])
+def test_a_runs_folder_may_have_any_name(config, tmp_path, name):
+    runs = tmp_path / name
+    words = ["sweep", config, *SEARCH, "--set", "hooks.optuna_pruning={startup_trials=1}", "--runs-dir", runs]
+    done = call(*words, "--optuna", 1)
+    assert done.exit_code == 0, done.stderr
+    (file,) = runs.glob("sweeps/*/study.db")
+    with closing(sqlite3.connect(file)) as study:
+        assert study.execute("SELECT count(*) FROM trial_intermediate_values").fetchone() == (2,)
+
+
+def test_a_study_that_cannot_be_read_is_told_with_its_file(config, tmp_path):
+    runs = tmp_path / "runs"
+    words = ["sweep", config, *SEARCH, "--optuna", 1, "--runs-dir", runs]
+    assert call(*words).exit_code == 0
+    (file,) = runs.glob("sweeps/*/study.db")
+    file.write_bytes(file.read_bytes()[:8192])
+    refused = call(*words)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(f"error: {file}: the study cannot be read or written: ")
+    assert "database disk image is malformed; complete runs are kept and not run again if" in refused.stderr
+    file.unlink()
+    anew = call(*words)
+    assert anew.exit_code == 0, anew.stderr
+    assert len(run_names(runs)) == 1
+
+
+def test_a_run_without_its_metric_is_told_with_the_key(config, tmp_path, monkeypatch):
+    """One that stopped before its first evaluation, and one whose metric is no number."""
+    runs = tmp_path / "runs"
+    words = ["sweep", config, "--optuna", 1, "--runs-dir", runs]
+    monkeypatch.setenv("STOP_FOR", "enough")
+    late = ["train.steps=10", "train.evaluate_every=9 steps", "train.log_every=1 step"]
+    failed = call(*words, *SEARCH, *(word for one in late for word in ("--set", one)))
+    assert failed.exit_code == 1
+    assert "failed: it has no eval/told; expected what hooks.checkpoint.monitor names to be" in failed.stderr
+    failed = call(*words, "--search", "metrics.told.value=nan")
+    assert failed.exit_code == 1
+    assert "failed: its eval/told is nan; expected what hooks.checkpoint.monitor names to be" in failed.stderr
+
+
+def test_a_grid_runs_what_a_study_has_pruned_its_whole_length(config, tmp_path):
+    runs = tmp_path / "runs"
+    words = ["--set", "hooks.optuna_pruning={startup_trials=1}", "--runs-dir", runs]
+    assert call("sweep", config, "--optuna", 4, *SEARCH, *words).exit_code == 0
+    pruned = next(trial for trial in trials(runs) if trial.state.name == "PRUNED")
+    grid = f"metrics.told.value={pruned.params['metrics.told.value']}"
+    for times in range(2):
+        done = call("sweep", config, "--grid", grid, *words)
+        assert done.exit_code == 0, done.stderr
+        assert ("complete already" in done.stderr) is (times == 1)
+    assert len(run_names(runs)) == 5
+    assert sorted(record(runs, name)["steps"] for name in run_names(runs)[-1:]) == [4]
+
+
+def test_a_resumed_trial_is_judged_by_what_it_has_done(tmp_path):
+    """What it told before it was killed, of evaluations that it is to do again, says nothing yet."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    file = tmp_path / "study.db"
+    with open_storage(file) as storage:
+        study = optuna.create_study(study_name="one", storage=storage, direction="maximize")
+        rival, trial = study.ask(), study.ask()
+        for step in range(2):
+            rival.report(0.5, step)
+        study.tell(rival, 0.5)
+        trial.report(0.1, 0)
+        trial.report(0.9, 1)
+    hook = OptunaPruning(startup_trials=1)
+    reasons: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for key, value in HandedTrial(str(file), "one", 1, "eval/told").environment().items():
+            patch.setenv(key, value)
+        hook.on_run_start(SimpleNamespace())
+        for value in (0.1, 0.9):
+            hook.on_evaluate_end(SimpleNamespace(metrics={"eval/told": value}, stop=reasons.append))
+            if value == 0.1:
+                assert len(reasons) == 1
+    assert len(reasons) == 1, "with its second evaluation it is above the median"
 
 
 @pytest.mark.soak

@@ -2,67 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import copy
 import logging
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from annotated_types import Ge
 
 from pipeline.api.hook import Hook
 from pipeline.api.run import Run
+from pipeline.api.trial import PRUNED, HandedTrial, open_storage
 from pipeline.components.hooks.tracker import missing
 
-if TYPE_CHECKING:
-    from optuna.storages import RDBStorage
-
-PRUNED = "pruned"
-"""How the reason begins with which this hook ends a run."""
-
-_VARIABLE = "PIPELINE_OPTUNA_TRIAL"
-
-_PATIENCE = 60.0  # seconds that a process waits for another one's write
-
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class HandedTrial:
-    """The trial that a run is; told to it by the environment, so that its config is that of any other run."""
-
-    storage: str
-    """The address of the study's database."""
-    study: str
-    number: int
-    metric: str
-    """What the study is to better, as eval/accuracy."""
-
-    def environment(self) -> dict[str, str]:
-        """What the process of the run is to have."""
-        return {_VARIABLE: json.dumps(asdict(self))}
-
-    @classmethod
-    def received(cls) -> HandedTrial | None:
-        """This process's; None where it is no trial."""
-        told = os.environ.get(_VARIABLE)
-        return cls(**json.loads(told)) if told else None
-
-
-@contextmanager
-def opened(url: str) -> Iterator[RDBStorage]:
-    """A database of studies; inside, Optuna says no more than its warnings."""
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    storage = optuna.storages.RDBStorage(url, engine_kwargs={"connect_args": {"timeout": _PATIENCE}})
-    try:
-        yield storage
-    finally:
-        storage.remove_session()
-        storage.engine.dispose()
 
 
 class OptunaPruning(Hook):
@@ -113,23 +64,25 @@ class OptunaPruning(Hook):
             )
 
     def _is_worse(self, handed: HandedTrial, value: float) -> bool:
-        """Tell Optuna the value, once, and ask."""
+        """Tell Optuna the value, once, and ask.
+
+        A resumed run does some evaluations again. Those that it told before it was killed are told
+        already, and what comes after this one is not looked at: it is of a time that is still to come.
+        """
         from optuna import load_study
         from optuna.pruners import MedianPruner
         from optuna.samplers import RandomSampler
         from optuna.trial import Trial
 
-        pruner = MedianPruner(self.startup_trials, self.warmup_evaluations)
-        with opened(handed.storage) as storage:
-            study = load_study(
-                study_name=handed.study, storage=storage, sampler=RandomSampler(), pruner=pruner
-            )
-            frozen = study.get_trials(deepcopy=False)[handed.number]
-            trial = Trial(study, frozen._trial_id)  # Optuna has no other way to a trial of another process
-            step = self._evaluations - 1
-            if step not in frozen.intermediate_values:  # a resumed run evaluates some steps again
-                trial.report(value, step)
-            return trial.should_prune()
+        step = self._evaluations - 1
+        with open_storage(handed.file) as storage:
+            study = load_study(study_name=handed.study, storage=storage, sampler=RandomSampler())
+            told = copy.copy(study.get_trials(deepcopy=False)[handed.number])
+            if step not in told.intermediate_values:
+                Trial(study, told._trial_id).report(value, step)  # no other way to a trial of another process
+            earlier = {at: one for at, one in told.intermediate_values.items() if at < step}
+            told.intermediate_values = {**earlier, step: value}
+            return MedianPruner(self.startup_trials, self.warmup_evaluations).prune(study, told)
 
     def state_dict(self) -> dict[str, Any]:
         return {"evaluations": self._evaluations}
