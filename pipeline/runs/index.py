@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from pipeline.runs.files import write_atomic
-from pipeline.runs.layout import RunFolder
+from pipeline.runs.layout import CONFIG, RECORD, RunFolder
 from pipeline.runs.summary import Summary
 
 NAME = ".listing.json"
@@ -32,7 +32,7 @@ def stamp_of(folder: RunFolder) -> Stamp | None:
     """The state of a run's two files; None where one is missing."""
     path = str(folder.path)
     try:  # as texts: with thousands of runs the Path objects take longer than the calls
-        found = [os.stat(f"{path}/run.json"), os.stat(f"{path}/config.toml")]  # noqa: PTH116
+        found = [os.stat(f"{path}/{RECORD}"), os.stat(f"{path}/{CONFIG}")]  # noqa: PTH116
     except OSError:
         return None
     return [number for one in found for number in (one.st_ino, one.st_size, one.st_mtime_ns)]

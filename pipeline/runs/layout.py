@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+CONFIG = "config.toml"
+RECORD = "run.json"
+"""For paths as text, which thousands of runs are read by; else a RunFolder tells the place."""
+
 _STAMP = "%Y%m%d-%H%M%S"
 _FOLDER = re.compile(r"(.+)-([0-9]{8}-[0-9]{6})-([0-9a-f]{6})(?:-([1-9][0-9]*))?", re.DOTALL)
 _END = re.compile(r"-[0-9]{8}-[0-9]{6}-[0-9a-f]{6}(?:-([1-9][0-9]*))?\Z")
@@ -29,7 +33,7 @@ class RunFolder:
     @property
     def config(self) -> Path:
         """Everything resolved: the file that is compared and can be run again."""
-        return self.path / "config.toml"
+        return self.path / CONFIG
 
     def former_config(self, attempt: int) -> Path:
         """What config.toml was during ``attempt`` (from 1), where a later attempt changed it."""
@@ -47,7 +51,7 @@ class RunFolder:
 
     @property
     def record(self) -> Path:
-        return self.path / "run.json"
+        return self.path / RECORD
 
     @property
     def metrics(self) -> Path:

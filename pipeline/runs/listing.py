@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from pipeline.errors import RunError
 from pipeline.runs.files import read_whole, reason
 from pipeline.runs.index import Entry, load_index, stamp_of
-from pipeline.runs.layout import RunFolder, copy_number, parse_folder_name
+from pipeline.runs.layout import CONFIG, RunFolder, copy_number, parse_folder_name
 from pipeline.runs.summary import Summary
 
 _SHOWN = 5  # names in an error
@@ -209,7 +209,7 @@ def _read_config(folder: RunFolder) -> tuple[dict[str, Any], str]:
 
 def _text_of(folder: RunFolder) -> str:
     """config.toml, its lines ended as Python ends them."""
-    text = read_whole(f"{folder.path}/config.toml").decode()
+    text = read_whole(f"{folder.path}/{CONFIG}").decode()
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 
 from pipeline.errors import RunError
 from pipeline.runs.files import read_whole, reason, remedy, write_atomic
-from pipeline.runs.layout import RunFolder
+from pipeline.runs.layout import RECORD, RunFolder
 from pipeline.runs.process import Process
 
 Status = Literal["running", "completed", "stopped", "failed", "interrupted"]
@@ -167,9 +167,9 @@ def read(folder: RunFolder) -> Record:
         RunError: if it is missing, cannot be read, or is no run's record.
     """
     try:
-        return _RECORD.validate_json(read_whole(f"{folder.path}/run.json"))
+        return _RECORD.validate_json(read_whole(f"{folder.path}/{RECORD}"))
     except FileNotFoundError:
-        raise RunError(f"{folder.path} is no run folder: it has no run.json") from None
+        raise RunError(f"{folder.path} is no run folder: it has no {RECORD}") from None
     except OSError as error:
         raise RunError(f"{folder.record}: cannot be read: {reason(error)}") from error
     except ValidationError as error:
