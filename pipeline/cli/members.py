@@ -10,7 +10,7 @@ from pipeline.api.trial import is_pruned
 from pipeline.cli.loading import load_with_registry
 from pipeline.config.config import Config, fingerprint
 from pipeline.errors import ConfigError, Problem
-from pipeline.runs.listing import RunRow, list_runs
+from pipeline.runs.listing import RunRow
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,6 @@ def whole(rows: Sequence[RunRow]) -> list[RunRow]:
     return [row for row in rows if row.summary is None or not is_pruned(row.summary.reason)]
 
 
-def rows_of(members: Sequence[Member], runs_dir: Path) -> list[RunRow | None]:
-    """The run of each member, if it has one yet that goes, or is to go, its whole length."""
-    rows = whole(list_runs(runs_dir))
+def rows_of(members: Sequence[Member], rows: Sequence[RunRow]) -> list[RunRow | None]:
+    """The run of each member, if it has one among these."""
     return [member.run_in(rows) for member in members]

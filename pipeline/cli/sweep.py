@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pipeline.cli.children import Children
     from pipeline.cli.jobs import Job, Jobs
     from pipeline.cli.members import Member
+    from pipeline.runs.listing import RunRow
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -109,10 +110,11 @@ def _check_usage(grid: Sequence[str], trials: int | None, search: Sequence[str])
 def _run_grid(grid: Sequence[str], children: Children, pool: Jobs) -> int:
     """Run the combinations that are not complete; returns how many failed."""
     from pipeline.cli.grid import read_grid
-    from pipeline.cli.members import load_members, rows_of
+    from pipeline.cli.members import load_members, rows_of, whole
+    from pipeline.runs.listing import list_runs
 
     members = load_members(children.config, read_grid(grid), children.sets, children.unsets)
-    rows = rows_of(members, children.runs_dir)
+    rows = rows_of(members, whole(list_runs(children.runs_dir)))
     left = [index for index, row in enumerate(rows) if row is None or row.status != "completed"]
     for index in sorted(set(range(len(members))) - set(left)):
         say(f"{_counted(index, members)}: complete already")
@@ -126,15 +128,17 @@ def _run_grid(grid: Sequence[str], children: Children, pool: Jobs) -> int:
     for at, ended in pool.run(work(), started=lambda at: say(f"{_counted(left[at], members)}: started")):
         failed += ended.is_failure
         say(f"{_counted(left[at], members)}: {ended.how}")
-    _show(members, children.runs_dir)
+    _show(rows_of(members, whole(list_runs(children.runs_dir))))
     return failed
 
 
 def _run_trials(texts: Sequence[str], wanted: int, children: Children, pool: Jobs) -> int:
     """Run Optuna's trials until so many are there; returns how many of them have failed."""
+    from pipeline.cli.members import rows_of
     from pipeline.cli.optimise import Search, goal_of
     from pipeline.cli.space import read_space
     from pipeline.cli.study import open_study
+    from pipeline.runs.listing import list_runs
 
     space = read_space(texts)
     goal = goal_of(space, children)
@@ -143,7 +147,7 @@ def _run_trials(texts: Sequence[str], wanted: int, children: Children, pool: Job
             say(f"{goal.folder}: {study.ended} trials are there already")
         search = Search(study, goal, children, wanted)
         search.run(pool)
-        _show([attempt.member for attempt in search.attempts], children.runs_dir)
+        _show(rows_of([attempt.member for attempt in search.attempts], list_runs(children.runs_dir)))
         best, failed = study.best, study.failed
     if best is not None:
         values = " ".join(f"{key}={value}" for key, value in best.params.items())
@@ -169,12 +173,11 @@ def _counted(index: int, members: Sequence[Member]) -> str:
     return f"[{index + 1}/{len(members)}] {members[index].label}"
 
 
-def _show(members: Sequence[Member], runs_dir: Path) -> None:
+def _show(rows: Sequence[RunRow | None]) -> None:
     """The table of the sweep's runs, as ``pipeline runs`` has it, on standard output."""
-    from pipeline.cli.members import rows_of
     from pipeline.cli.results import print_table
     from pipeline.cli.runs_table import runs_table
 
-    found = {row.folder.name: row for row in rows_of(members, runs_dir) if row is not None}
+    found = {row.folder.name: row for row in rows if row is not None}
     if found:
         print_table(*runs_table(list(found.values()), for_people=True))

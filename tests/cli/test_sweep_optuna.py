@@ -96,6 +96,17 @@ def test_trials_are_ordinary_runs_and_bad_ones_are_pruned(config, tmp_path):
     assert len(run_names(runs)) == 5
 
 
+def test_pruned_runs_stand_in_the_table(config, tmp_path):
+    runs = tmp_path / "runs"
+    words = ["--set", "hooks.optuna_pruning={startup_trials=1}", "--runs-dir", runs]
+    done = call("sweep", config, "--optuna", 4, *SEARCH, *words)
+    assert {trial.state.name for trial in trials(runs)} == {"COMPLETE", "PRUNED"}
+    shown = {line.split()[0]: line for line in done.stdout.splitlines()[1:]}
+    assert sorted(shown) == run_names(runs)
+    for trial in trials(runs):
+        assert str(2 if trial.state.name == "PRUNED" else 4) in shown[trial.user_attrs["run"]].split()
+
+
 def test_a_trial_that_waits_is_the_next_one(config, tmp_path):
     """As one that the user has queued with Optuna, or a killed sweep of an earlier version has left."""
     runs = tmp_path / "runs"
