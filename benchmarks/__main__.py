@@ -8,14 +8,18 @@ from pathlib import Path
 import click
 
 from benchmarks.compare import Case, compare
+from benchmarks.costs import measure_costs
+from benchmarks.costs_page import costs_page
 from benchmarks.measured import Measured, add, here_and_now, read_all
+from benchmarks.memory import beside_the_best_loop, checkpoint_copies, courses
+from benchmarks.memory_page import memory_page
 from benchmarks.order import measure_orders
 from benchmarks.order_page import order_page
 from benchmarks.records import code_cost, listing_costs
 from benchmarks.records_page import records_page
 from benchmarks.report import page
 from benchmarks.same import distances, keep, kept
-from benchmarks.sides import BEST, SIDES
+from benchmarks.sides import BEST, ENGINE, SIDES, TUTORIAL
 from benchmarks.start import measure_starts
 from benchmarks.start_page import start_page
 from benchmarks.workloads import WORKLOADS
@@ -38,6 +42,8 @@ def main(context: click.Context) -> None:
         context.invoke(order)
         context.invoke(records)
         context.invoke(start)
+        context.invoke(costs)
+        context.invoke(memory)
 
 
 @main.command()
@@ -108,13 +114,33 @@ def records() -> None:
 
 @main.command()
 @click.option("--times", type=click.IntRange(1), default=20, show_default=True)
+@click.option("--rounds", type=click.IntRange(1), default=7, show_default=True, help="Of the first steps.")
 @click.option("--look", is_flag=True, help="Print the page, and keep nothing.")
-def start(times: int, look: bool) -> None:
-    """How long commands that train nothing take to answer: start.md."""
-    text = start_page(list(measure_starts(times=times)))
+def start(times: int, rounds: int, look: bool) -> None:
+    """How long commands take to answer, and a run to make its first step: start.md."""
+    cases = [Case("linear", ranks) for ranks in (1, 2)]
+    first_steps = [compare(case, [TUTORIAL, ENGINE], rounds=rounds) for case in cases]
+    text = start_page(list(measure_starts(times=times)), first_steps)
     print(text, end="")
     if not look:
         (HERE / "start.md").write_text(text)
+
+
+@main.command()
+def costs() -> None:
+    """What the parts of the engine cost beside the step: costs.md."""
+    text = costs_page(list(measure_costs()))
+    print(text, end="")
+    (HERE / "costs.md").write_text(text)
+
+
+@main.command()
+def memory() -> None:
+    """Memory beside the best loop, over long runs and with checkpoints: memory.md."""
+    beside = [figure for ranks in (1, 2) for figure in beside_the_best_loop("mlp", ranks)]
+    text = memory_page([*beside, checkpoint_copies()], list(courses()))
+    print(text, end="")
+    (HERE / "memory.md").write_text(text)
 
 
 def _write_page() -> None:

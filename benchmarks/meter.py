@@ -71,14 +71,14 @@ class Meter:
         window = self._job.workload.window
         return Speed(
             self._steps,
-            steps_per_second=window / _undisturbed(self._wall),
+            steps_per_second=window / undisturbed(self._wall),
             overall=window * (len(self._wall) - 1) / (self._wall[-1] - self._wall[0]),
-            cpu_microseconds=1e6 * _undisturbed(self._cpu) / window,
+            cpu_microseconds=1e6 * undisturbed(self._cpu) / window,
             first_step=self._first_step,
         )
 
 
-def _undisturbed(moments: list[float]) -> float:
+def undisturbed(moments: list[float]) -> float:
     """The length of a window, in seconds, that only a tenth of them undercut."""
     lengths = sorted(end - begin for begin, end in pairwise(moments))
     return lengths[len(lengths) // 10]

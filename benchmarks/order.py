@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 
+from benchmarks.resident import resident
+
 ROOT = Path(__file__).parent.parent
 RANKS, GLOBAL_BATCH = 8, 512
 EPOCHS, BATCHES = 5, 2000
@@ -82,7 +84,7 @@ SIDES = {"engine": _engine, "torch": _torch}
 def cost_of(side: str, length: int) -> OrderCost:
     """Measure in this process, which should be a fresh one."""
     epoch = SIDES[side](length)
-    before = _resident("VmRSS")
+    before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak, which importing has set, begins anew
     starts = []
     for number in range(EPOCHS):
@@ -93,14 +95,7 @@ def cost_of(side: str, length: int) -> OrderCost:
     begin = time.perf_counter()
     indices = sum(len(batch) for batch in islice(batches, BATCHES))
     seconds = time.perf_counter() - begin
-    return OrderCost(side, length, min(starts), _resident("VmHWM") - before, indices / seconds)
-
-
-def _resident(name: str) -> float:
-    """This process's memory in MB, now or at its largest: Linux alone tells it so."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    (kilobytes,) = [line.split()[1] for line in lines if line.startswith(f"{name}:")]
-    return int(kilobytes) * 1024 / 1e6
+    return OrderCost(side, length, min(starts), resident("VmHWM") - before, indices / seconds)
 
 
 def measure_orders(*, quick: bool) -> Iterator[OrderCost]:
