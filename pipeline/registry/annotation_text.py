@@ -11,6 +11,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 _WORDS = {"Ellipsis": "...", "NoneType": "None"}
+_QUOTED_OR_MODULES = re.compile(
+    r"""(?P<quoted>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])"""
+)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -43,7 +46,7 @@ def _name(annotation: Any) -> str:
     if not isinstance(text, str):
         text = inspect.formatannotation(text)
         text = _WORDS.get(text, text)
-    return re.sub(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])", "", text)
+    return _QUOTED_OR_MODULES.sub(lambda match: match["quoted"] or "", text)
 
 
 def _bounds(mark: Any) -> Iterator[str]:

@@ -40,6 +40,8 @@ TEXTS = [
     (Callable[[Annotated[int, Field(gt=0)]], Any], "Callable[[Annotated[int, Gt(gt=0)]], Any]"),
     (Callable[..., None], "Callable[..., None]"),
     (Literal["a", 1], "Literal['a', 1]"),
+    (Literal["v1.x", "don't.do", 'a "b.c" \'d.e'], """Literal['v1.x', "don't.do", 'a "b.c" \\'d.e']"""),
+    ('some.Choice["v1.x"] | other.Red', 'Choice["v1.x"] | Red'),
     ("collections.abc.Sequence[some.Red]", "Sequence[Red]"),
     ({}, "{}"),
 ]
