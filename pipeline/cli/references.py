@@ -3,41 +3,65 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pipeline.config.keys import dotted, walk
+from pipeline.config.overrides import parse_edits
+from pipeline.config.plan import Place
+from pipeline.config.report import Report
 
 
 def references_in(tree: Mapping[str, Any]) -> dict[str, str]:
     """By key, each text that refers to other keys, as it is written."""
-    return {dotted(path): value for path, value in walk(tree) if isinstance(value, str) and "${" in value}
+    return {dotted(path): value for path, value in walk(tree) if _is_reference(value)}
 
 
 def recorded_references(source: Path, overrides: Iterable[str]) -> dict[str, str]:
-    """Those of a run: of the user's files that its folder keeps, less what was overridden.
+    """Those of a run: of the user's files that its folder keeps, and of its overrides, which come last.
 
     A key that two of the files have otherwise is left out: which one won is not told by them alone.
     """
-    found: dict[str, str] = {}
-    doubted: set[str] = set()
-    set_anew = [_key_of(override.partition(" ")[2]) for override in overrides]
-    for tree in _trees(source):
-        values = {dotted(path): value for path, value in walk(tree)}
-        doubted |= {key for key, text in found.items() if values.get(key, text) != text}
-        found |= references_in(tree)
-        set_anew += [_key_of(text) for text in tree.get("set", ()) if isinstance(text, str)]
-    return {
-        key: text
-        for key, text in found.items()
-        if key not in doubted and not any(key == one or key.startswith(f"{one}.") for one in set_anew)
-    }
+    files = [_said(tree, _texts(tree.get("set")), _texts(tree.get("unset"))) for tree in _trees(source)]
+    options = [override.partition(" ") for override in overrides]
+    last = _said(
+        {},
+        [text for option, _, text in options if option == "--set"],
+        [text for option, _, text in options if option == "--unset"],
+    )
+    found: dict[str, Any] = {}
+    for key in dict.fromkeys(key for file in files for key in file):
+        first, *others = [file.get(key) for file in files if _is_about(file, key)]
+        if all(other == first for other in others) and not _is_about(last, key):
+            found[key] = first
+    return {key: text for key, text in (found | last).items() if _is_reference(text)}
 
 
-def _key_of(override: str) -> str:
-    """Of ``KEY=VALUE``, ``KEY+=VALUE`` or ``KEY``."""
-    return override.partition("=")[0].strip().removesuffix("+")
+def _said(tree: Mapping[str, Any], sets: Sequence[str], unsets: Sequence[str]) -> dict[str, Any]:
+    """By key, the values that a file, or the command line, gives; None where it takes the key out."""
+    edits = parse_edits(
+        [(text, Place("")) for text in sets], [(text, Place("")) for text in unsets], report=Report()
+    )
+    said: dict[str, Any] = {dotted(edit.key): None for edit in edits if edit.kind == "unset"}
+    values = list(walk(tree))
+    for edit in edits:
+        if edit.kind != "unset":
+            values += [(edit.key, edit.value), *walk(edit.value, edit.key)]
+    return said | {dotted(path): value for path, value in values if not isinstance(value, Mapping)}
+
+
+def _is_about(said: Mapping[str, Any], key: str) -> bool:
+    """Whether it gives or takes out the key, or a table that the key is in."""
+    return any(key == one or key.startswith(f"{one}.") for one in said)
+
+
+def _texts(value: Any) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+
+
+def _is_reference(value: Any) -> bool:
+    return isinstance(value, str) and "${" in value
 
 
 def _trees(source: Path) -> Iterator[dict[str, Any]]:

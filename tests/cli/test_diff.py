@@ -207,26 +207,6 @@ def test_values_from_the_environment_are_neither_compared_nor_shown(tmp_path, mo
     assert "from the environment, not compared" in call("diff", one, two).stdout
 
 
-def test_the_cause_comes_first_and_what_follows_from_it_is_said(tmp_path):
-    config = write_tiny(tmp_path)
-    text = config.read_text()
-    assert "[vars]" not in text
-    other = tmp_path / "other.toml"
-    config.write_text(text + '[vars]\nfactor = 2\n[hooks.ema]\ndecay = "${optimizer.lr}"\n')
-    other.write_text(config.read_text())
-    runs = tmp_path / "runs"
-    sides = [train(config, runs), train(config, runs, "optimizer.lr=0.2")]
-    expected = [("optimizer.lr", None), ("hooks.ema.decay", "${optimizer.lr}")]
-    assert [(row["key"], row["follows"]) for row in difference(*sides)["config"]] == expected
-    assert "hooks.ema.decay (follows ${optimizer.lr})" in call("diff", *sides).stdout
-    overridden = train(config, runs, "optimizer.lr=0.3", "hooks.ema.decay=0.5")
-    assert [row["follows"] for row in difference(sides[0], overridden)["config"]] == [None, None]
-    child = tmp_path / "child.toml"
-    child.write_text(f'extends = "{config.name}"\nset = ["optimizer.lr=0.4", "hooks.ema.decay=0.6"]\n')
-    edited = train(child, runs)
-    assert [row["follows"] for row in difference(sides[0], edited)["config"]] == [None, None]
-
-
 def test_a_changed_type_shows_the_arguments_that_came_and_went(tmp_path):
     """Of the optimizer and of a hook; what both take alike stays out."""
     one = write_tiny(
