@@ -11,11 +11,13 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.utils.data import TensorDataset, default_collate
 
 from pipeline.api.seeds import derive_seed
 from pipeline.engine import random_state
 from pipeline.engine.epochs import tell_epoch
+from pipeline.engine.rows import rows
 
 _SHOWN = 16  # indices told of in an error
 
@@ -64,17 +66,17 @@ class Fetcher(Reading):
         self._seed = seed
         self._by_batch = callable(getattr(dataset, "__getitems__", None))
         self._takes_seeds = self._by_batch and "seeds" in inspect.signature(dataset.__getitems__).parameters
-        self._tensors = dataset.tensors if type(dataset) is TensorDataset else None
+        self.tensors: Sequence[Tensor] | None = dataset.tensors if type(dataset) is TensorDataset else None
+        """Whose rows the samples are, where the dataset is nothing else."""
         self._seeded = sample_seeds is True or (
-            sample_seeds == "auto" and not self._by_batch and self._tensors is None
+            sample_seeds == "auto" and not self._by_batch and self.tensors is None
         )
 
     def __getitem__(self, request: Request) -> Any:
         """The collated batch of a request."""
         self.set_epoch(request.epoch)
-        if self._tensors is not None:
-            index = torch.from_numpy(request.indices)
-            return tuple(tensor.index_select(0, index) for tensor in self._tensors)
+        if self.tensors is not None:
+            return rows(self.tensors, request.indices)
         indices = request.indices.tolist()
         if self._takes_seeds:
             seeds = [self._sample_seed(request.epoch, index) for index in indices]

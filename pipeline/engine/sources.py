@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader
 
 from pipeline.api.settings import LoaderSettings
 from pipeline.engine import worker
+from pipeline.engine.fetch import Fetcher
 from pipeline.engine.parcel import SMALL
+from pipeline.engine.rows import rows_of_each
 from pipeline.engine.world import World
 
 Plan = Callable[[], Iterator[Any]]
@@ -35,7 +38,11 @@ def source_of(fetcher: worker.Fetches, world: World, settings: LoaderSettings, s
     Args:
         seed: of the workers' own random streams.
     """
-    return Workers(fetcher, world, settings, seed) if settings.workers else Here(fetcher)
+    if settings.workers:
+        return Workers(fetcher, world, settings, seed)
+    if isinstance(fetcher, Fetcher) and fetcher.tensors is not None:
+        return InMemory(fetcher.tensors)
+    return Here(fetcher)
 
 
 class Here:
@@ -46,6 +53,19 @@ class Here:
 
     def read(self, plan: Plan) -> Iterator[Any]:
         return (self._fetcher[request] for request in plan())
+
+    def close(self) -> None:
+        return None
+
+
+class InMemory:
+    """Takes the rows of tensors, which may be read ahead: nothing of a sample is computed."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        self._tensors = tensors
+
+    def read(self, plan: Plan) -> Iterator[Any]:
+        return rows_of_each(self._tensors, (request.indices for request in plan()))
 
     def close(self) -> None:
         return None
