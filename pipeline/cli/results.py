@@ -127,6 +127,8 @@ def toml_of(value: Any) -> str:
     """A value as it stands in a TOML file, on one line."""
     if isinstance(value, bool | str):
         return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, int | float):  # before what takes long to tell: there may be thousands
+        return str(value)
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key} = {toml_of(child)}' for key, child in value.items())}}}"
     if isinstance(value, list | tuple):

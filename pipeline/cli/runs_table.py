@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.results import duration_of, rounded
 
 if TYPE_CHECKING:
     from pipeline.runs.listing import RunRow
+    from pipeline.runs.summary import Summary
 
 BROKEN = "broken"
 """Stands for the status of a run whose record cannot be read."""
@@ -22,30 +24,29 @@ def runs_table(rows: Sequence[RunRow], *, for_people: bool) -> tuple[list[str], 
     from pipeline.runs.listing import varying_keys
 
     keys = [key for key in varying_keys(rows) if key not in LABELS]
-    metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
+    measured = [row.metrics for row in rows]
+    metrics = list(dict.fromkeys(chain.from_iterable(measured)))
     problem = ["problem"] if any(row.problem for row in rows) else []
     duration = "duration" if for_people else "seconds"
     headers = ["run", "status", "steps", duration, *keys, *metrics, "best", *problem]
     shown = rounded if for_people else _as_it_is
-    lines = []
-    for row in rows:
-        run, measured = row.summary, row.metrics
-        best: Any = run.best_value if run else None
-        if run and best is not None and for_people:
-            best = f"{run.best_metric} {rounded(best)} at {run.best_step}"
-        lines.append(
-            [
-                row.folder.name,
-                row.status or BROKEN,
-                row.steps,
-                duration_of(row.seconds) if for_people else row.seconds,
-                *(row.config.get(key) for key in keys),
-                *(shown(measured.get(name)) for name in metrics),
-                best,
-                *([row.problem] if problem else []),
-            ]
-        )
-    return headers, lines
+    columns = [  # with thousands of rows a list for each column takes half the time of one for each row
+        [row.folder.name for row in rows],
+        [row.status or BROKEN for row in rows],
+        [row.steps for row in rows],
+        [duration_of(row.seconds) if for_people else row.seconds for row in rows],
+        *([row.own.get(key, row.shape.get(key)) for row in rows] for key in keys),
+        *([shown(one.get(name)) for one in measured] for name in metrics),
+        [_best(row.summary, for_people=for_people) for row in rows],
+        *([[row.problem for row in rows]] if problem else []),
+    ]
+    return headers, list(map(list, zip(*columns, strict=True)))
+
+
+def _best(run: Summary | None, *, for_people: bool) -> Any:
+    if run is None or run.best_value is None or not for_people:
+        return run.best_value if run else None
+    return f"{run.best_metric} {rounded(run.best_value)} at {run.best_step}"
 
 
 def _as_it_is(value: Any) -> Any:

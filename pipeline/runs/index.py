@@ -17,10 +17,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pipeline.runs.files import write_atomic
 from pipeline.runs.layout import CONFIG, RECORD, RunFolder
+from pipeline.runs.shapes import Shapes, is_json
 from pipeline.runs.summary import Summary
 
 NAME = ".listing.json"
-FORMAT = 2
+FORMAT = 3
 
 _WORTH_IT = 100  # runs that had to be read
 
@@ -43,8 +44,10 @@ class Entry(NamedTuple):
 
     stamp: Stamp
     summary: Summary
-    config: Mapping[str, Any]
-    """config.toml by full dotted key."""
+    shape: Mapping[str, Any]
+    """A config, by full dotted key, that has the same keys as the run's."""
+    own: Mapping[str, Any]
+    """The values of the run's config that are others than the shape's."""
 
 
 @dataclass
@@ -53,6 +56,7 @@ class Index:
 
     path: Path
     entries: dict[str, Entry] = field(default_factory=dict)
+    shapes: Shapes = field(default_factory=Shapes)
     added: int = 0
 
     def get(self, folder: RunFolder, stamp: Stamp | None) -> Entry | None:
@@ -60,9 +64,13 @@ class Index:
         entry = self.entries.get(folder.name)
         return entry if entry is not None and entry.stamp == stamp else None
 
-    def put(self, folder: RunFolder, entry: Entry) -> None:
-        self.entries[folder.name] = entry
+    def put(self, folder: RunFolder, stamp: Stamp, summary: Summary, config: Mapping[str, Any]) -> Entry:
+        """Make the entry of a folder; one that JSON cannot hold is made anew each time."""
+        if not is_json(config):
+            return Entry(stamp, summary, config, {})
+        entry = self.entries[folder.name] = Entry(stamp, summary, *self.shapes.split(config))
         self.added += 1
+        return entry
 
     def save(self, folders: Iterable[RunFolder]) -> None:
         """Write the entries of the runs that are still there, if reading them again would take its time."""
@@ -78,7 +86,9 @@ def load_index(runs_dir: Path) -> Index:
     """The cache of a runs folder, empty where there is none."""
     path = runs_dir / NAME
     try:
-        return Index(path, _read(json.loads(path.read_bytes())))
+        entries = _read(json.loads(path.read_bytes()))
+        shapes = {id(entry.shape): entry.shape for entry in entries.values()}
+        return Index(path, entries, Shapes(shapes.values()))
     except (OSError, ValueError, TypeError, KeyError, IndexError):  # none, or not one of ours: made anew
         return Index(path)
 
@@ -88,30 +98,17 @@ def _read(document: Any) -> dict[str, Entry]:
         return {}
     shapes = document["shapes"]
     return {
-        name: Entry(stamp, Summary(*summary), shapes[shape] | own)
+        name: Entry(stamp, Summary(*summary), shapes[shape], own)
         for name, (stamp, summary, shape, own) in document["runs"].items()
     }
 
 
 def _written(entries: Mapping[str, Entry]) -> bytes:
-    """Of configs with the same keys the first is written whole, of the others what differs from it."""
-    numbers: dict[tuple[str, ...], int] = {}
-    shapes: list[Mapping[str, Any]] = []
-    runs = {}
-    for name, entry in entries.items():
-        number = numbers.setdefault(tuple(entry.config), len(shapes))
-        if number == len(shapes):
-            shapes.append(entry.config)
-        pairs = zip(entry.config.items(), shapes[number].values(), strict=True)
-        own = {
-            key: value
-            for (key, value), first in pairs
-            if value is not first and (value != first or _is_other(value, first))
-        }
-        runs[name] = [entry.stamp, entry.summary, number, own]
-    return json.dumps({"format": FORMAT, "shapes": shapes, "runs": runs}, separators=(",", ":")).encode()
-
-
-def _is_other(one: Any, equal: Any) -> bool:
-    """Tells 1, 1.0 and true apart, inside an array too."""
-    return type(one) is not type(equal) or (type(one) is list and repr(one) != repr(equal))
+    shapes = {id(entry.shape): entry.shape for entry in entries.values()}
+    numbers = {shape: number for number, shape in enumerate(shapes)}
+    runs = {
+        name: (stamp, summary, numbers[id(shape)], own)
+        for name, (stamp, summary, shape, own) in entries.items()
+    }
+    document = {"format": FORMAT, "shapes": list(shapes.values()), "runs": runs}
+    return json.dumps(document, separators=(",", ":")).encode()

@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 
 from pipeline.errors import RunError
 from pipeline.runs.files import read_whole, reason
-from pipeline.runs.index import Entry, load_index, stamp_of
+from pipeline.runs.index import load_index, stamp_of
 from pipeline.runs.layout import CONFIG, RunFolder, copy_number, parse_folder_name
 from pipeline.runs.summary import Summary
 
 _SHOWN = 5  # names in an error
 _PLAIN = frozenset({bool, int, float, str})
-_PLAIN_OR_LIST = _PLAIN | {list}
 
 
 class RunRow(NamedTuple):
@@ -37,10 +36,17 @@ class RunRow(NamedTuple):
     """As of now: a dead process is ``interrupted``. None where the record cannot be read."""
     seconds: float | None = None
     """Time spent in all attempts."""
-    config: Mapping[str, Any] = MappingProxyType({})
-    """config.toml by full dotted key."""
+    shape: Mapping[str, Any] = MappingProxyType({})
+    """A config that has the same keys as the run's; the same object for many runs."""
+    own: Mapping[str, Any] = MappingProxyType({})
+    """The values of the run's config that are others than the shape's."""
     problem: str = ""
     """Why the folder, or its config, cannot be read."""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """config.toml by full dotted key."""
+        return {**self.shape, **self.own}
 
     @property
     def name(self) -> str:
@@ -71,11 +77,12 @@ def list_runs(runs_dir: Path) -> list[RunRow]:
         stamp = stamp_of(folder)
         entry = index.get(folder, stamp)
         if entry is not None:
-            rows.append(_row(folder, entry.summary, entry.config))
+            rows.append(_row(folder, entry.summary, entry.shape, entry.own))
             continue
         row = read_row(folder)
-        if row.summary and stamp and not row.problem and _is_json(row.config):
-            index.put(folder, Entry(stamp, row.summary, row.config))
+        if row.summary and stamp and not row.problem:
+            entry = index.put(folder, stamp, row.summary, row.shape)
+            row = row._replace(shape=entry.shape, own=entry.own)
         rows.append(row)
     index.save(row.folder for row in rows)
     return sorted(rows, key=_age)
@@ -104,7 +111,8 @@ def read_row(folder: RunFolder) -> RunRow:
         summary = _read(folder)
     except RunError as error:
         return RunRow(folder, _created_by_folder(folder), None, problem=str(error))
-    return _row(folder, summary, *_read_config(folder))
+    config, problem = _read_config(folder)
+    return _row(folder, summary, config, {}, problem)
 
 
 def varying_keys(rows: Iterable[RunRow]) -> list[str]:
@@ -112,11 +120,11 @@ def varying_keys(rows: Iterable[RunRow]) -> list[str]:
 
     Rows without a readable config are left out of account.
     """
-    by_keys: dict[tuple[str, ...], list[Iterable[Any]]] = {}
+    tables: dict[int, tuple[Mapping[str, Any], list[Mapping[str, Any]]]] = {}
     for row in rows:
-        if row.config:
-            by_keys.setdefault(tuple(row.config), []).append(row.config.values())
-    columns = [dict(zip(keys, zip(*values, strict=True), strict=True)) for keys, values in by_keys.items()]
+        if row.shape:
+            tables.setdefault(id(row.shape), (row.shape, []))[1].append(row.own)
+    columns = [_columns(shape, owns) for shape, owns in tables.values()]
     return [key for key in dict.fromkeys(chain.from_iterable(columns)) if _varies(columns, key)]
 
 
@@ -181,10 +189,12 @@ def _add_flat(flat: dict[str, Any], prefix: str, table: Mapping[str, Any]) -> No
             flat[intern(prefix + key)] = value  # thousands of configs have the same keys: one text for all
 
 
-def _row(folder: RunFolder, summary: Summary, config: Mapping[str, Any], problem: str = "") -> RunRow:
+def _row(
+    folder: RunFolder, summary: Summary, shape: Mapping[str, Any], own: Mapping[str, Any], problem: str = ""
+) -> RunRow:
     status = summary.status_now(folder)
     seconds = summary.seconds(folder, status)
-    return RunRow(folder, summary.began, summary, status, seconds, config, problem)
+    return RunRow(folder, summary.began, summary, status, seconds, shape, own, problem)
 
 
 def _row_of_record(folder: RunFolder) -> RunRow:
@@ -237,6 +247,15 @@ def _has_record(folder: RunFolder) -> bool:
     return folder.record.is_file()
 
 
+def _columns(shape: Mapping[str, Any], owns: Sequence[Mapping[str, Any]]) -> Mapping[str, Sequence[Any]]:
+    """The values of runs of one shape by key; of a key that none has otherwise, the one value of all."""
+    others = set().union(*owns)
+    return {
+        key: [own.get(key, value) for own in owns] if key in others else [value]
+        for key, value in shape.items()
+    }
+
+
 def _varies(columns: Sequence[Mapping[str, Sequence[Any]]], key: str) -> bool:
     """Whether a key is not the same in all runs; those that have the same keys are a table of columns."""
     if not all(key in table for table in columns):
@@ -260,13 +279,6 @@ def _comparable(value: Any) -> Any:
     """Tells 1, 1.0 and true apart, and lets NaN equal itself."""
     kind = type(value)
     return (kind, value) if kind in _PLAIN and value == value else (kind, repr(value))  # noqa: PLR0124
-
-
-def _is_json(config: Mapping[str, Any]) -> bool:
-    """Whether the index can hold it; a date, or a table in an array, it cannot."""
-    if not set(map(type, config.values())) <= _PLAIN_OR_LIST:
-        return False
-    return all(set(map(type, value)) <= _PLAIN for value in config.values() if type(value) is list)
 
 
 def _not_found(runs_dir: Path, ref: str, matches: list[RunFolder], rows: list[RunRow]) -> str:

@@ -93,10 +93,10 @@ def test_every_field_of_a_summary_survives_the_cache(
 def test_values_that_are_equal_but_not_the_same_survive_the_cache(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1, 1.0 and true, alone and in an array: what a run has like another is kept once."""
+    """1, 1.0 and true, alone and in an array, and -0.0: what a run has like another is kept once."""
     rows = list_runs(runs)
-    for row, value in zip(rows, ("1", "1.0", "true"), strict=False):
-        row.folder.config.write_text(f"x = {value}\ny = [{value}]\nz = 5\n")
+    for row, value, zero in zip(rows, ("1", "1.0", "true"), ("0.0", "-0.0", "0.0"), strict=False):
+        row.folder.config.write_text(f"x = {value}\ny = [{value}]\nz = {zero}\n")
     (runs / NAME).unlink()
     first = list_runs(runs)
     again, read = what_is_read(monkeypatch, runs)
@@ -104,8 +104,36 @@ def test_values_that_are_equal_but_not_the_same_survive_the_cache(
     assert shown(again) == shown(first)
     assert [repr(row.config["x"]) for row in again[:3]] == ["1", "1.0", "True"]
     assert [repr(row.config["y"]) for row in again[:3]] == ["[1]", "[1.0]", "[True]"]
+    assert [repr(row.config["z"]) for row in again[:3]] == ["0.0", "-0.0", "0.0"]
     for number in (1, 2):
         assert listing.varying_keys([again[0], again[number]]) == ["x", "y"]
+
+
+def test_configs_of_the_same_keys_are_kept_once(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When read anew, and from the cache; a run that came later shares it too."""
+    list_runs(runs)[5].folder.config.write_text('name = "x"\n')
+    (runs / NAME).unlink()
+    first = list_runs(runs)
+    first[7].folder.config.write_text('name = "x"\n[optimizer]\nlr = 1.0\nbetas = [0.9, 7]\nx = 2\n')
+    again, read = what_is_read(monkeypatch, runs)
+    assert read == [first[7].folder.name]
+    for rows in (first, again):
+        assert len({id(row.shape) for row in rows}) == 2
+        assert rows[5].config == {"name": "x"}
+        assert all(row.config.keys() == row.shape.keys() >= row.own.keys() for row in rows)
+    assert again[7].own.keys() == {"optimizer.lr", "optimizer.betas", "optimizer.x"}
+    assert again[7].config["optimizer.lr"] == 1.0
+
+
+def test_a_shape_may_be_of_none_of_the_runs_that_are_compared(runs: Path) -> None:
+    """Keys vary by what the runs have, not by what the first of all had."""
+    rows = list_runs(runs)
+    for row in rows[1:4]:
+        row.folder.config.write_text(rows[0].folder.config.read_text().replace("lr = 0e-3", "lr = 5.0"))
+    rows = list_runs(runs)
+    assert listing.varying_keys(rows[1:4]) == []
+    assert listing.varying_keys(rows[0:4]) == ["optimizer.lr"]
+    assert listing.varying_keys(rows[3:5]) == ["optimizer.lr", "optimizer.betas"]
 
 
 @pytest.mark.parametrize("which", ["record", "config"])
@@ -133,6 +161,8 @@ def test_broken_runs_and_runs_with_dates_are_read_each_time(
     broken, dated, *_ = (row.folder for row in list_runs(runs))
     broken.record.write_text("{")
     dated.config.write_text("day = 2026-01-02\n")
+    (runs / NAME).unlink()
+    list_runs(runs)  # and the others are kept
     for _ in range(2):
         rows, read = what_is_read(monkeypatch, runs)
         assert sorted(read) == sorted([broken.name, dated.name])
@@ -144,10 +174,10 @@ DAMAGED = [
     "{",
     "[]",
     "null",
-    '{"format": 2}',
+    '{"format": 3}',
     '{"format": 99}',
-    '{"format": 2, "shapes": [], "runs": {"a": [1]}}',
-    '{"format": 2, "shapes": [], "runs": {"a": [[1], [1], 7, []]}}',
+    '{"format": 3, "shapes": [], "runs": {"a": [1]}}',
+    '{"format": 3, "shapes": [], "runs": {"a": [[1], [1], 7, []]}}',
 ]
 
 
@@ -160,7 +190,7 @@ def test_a_damaged_cache_is_as_good_as_none(
     again, read = what_is_read(monkeypatch, runs)
     assert len(read) == MANY
     assert shown(again) == shown(first)
-    assert json.loads((runs / NAME).read_text())["format"] == 2, "and it is made anew"
+    assert json.loads((runs / NAME).read_text())["format"] == 3, "and it is made anew"
 
 
 def test_a_few_runs_have_no_cache(runs: Path, tmp_path: Path) -> None:
