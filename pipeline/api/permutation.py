@@ -56,20 +56,34 @@ class KeyedPermutation:
         return items.astype(np.int64)
 
     def _encrypt(self, values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """One pass of the network, a bijection of the power of two; its halves swap every round."""
+        """One pass of the network, a bijection of the power of two; its halves swap every round.
+
+        In place, like ``_mix``: a new array for each operation takes longer than the operation.
+        """
+        low, mixed, spare = (np.empty_like(values) for _ in range(3))
         low_bits, high_bits = self._low_bits, self._high_bits
         for round_key in self._round_keys:
             low_mask = (np.uint64(1) << low_bits) - np.uint64(1)
             high_mask = (np.uint64(1) << high_bits) - np.uint64(1)
-            low = values & low_mask
-            high = (values >> low_bits) ^ (_mix(low ^ round_key) & high_mask)
-            values = (low << high_bits) | high
+            np.bitwise_and(values, low_mask, out=low)
+            np.bitwise_xor(low, round_key, out=mixed)
+            _mix(mixed, spare)
+            mixed &= high_mask
+            values >>= low_bits
+            values ^= mixed
+            low <<= high_bits
+            values |= low
             low_bits, high_bits = high_bits, low_bits
         return values
 
 
-def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix(values: NDArray[np.uint64], spare: NDArray[np.uint64]) -> None:
     """The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every bit."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    np.right_shift(values, np.uint64(30), out=spare)
+    values ^= spare
+    values *= np.uint64(0xBF58476D1CE4E5B9)
+    np.right_shift(values, np.uint64(27), out=spare)
+    values ^= spare
+    values *= np.uint64(0x94D049BB133111EB)
+    np.right_shift(values, np.uint64(31), out=spare)
+    values ^= spare

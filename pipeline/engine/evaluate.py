@@ -61,7 +61,8 @@ class Evaluator:
 
     def _pass(self, dataset: str, reader: ShareReader, epoch: int) -> dict[str, State]:
         """One dataset's sums on this rank: ``loss`` (2,) and the metrics' states as ``METRIC.STATE``."""
-        totals = torch.zeros(2, dtype=sum_dtype(self.device), device=self.device)
+        loss, weight = torch.zeros(2, dtype=sum_dtype(self.device), device=self.device)
+        samples = 0  # weights that are plain counts add up here, without touching the device
         for metric in self.metrics.values():
             metric.reset(self.device)
         self.on_phase(f"dataset.{dataset}")
@@ -76,13 +77,16 @@ class Evaluator:
                 batch = to_device(next(share.microbatches), self.device)
                 self.on_phase("objective")
                 outcome = self.step_module.outcome(batch)
-                totals[0] += outcome.loss
-                totals[1] += size if outcome.weight is None else outcome.weight
+                loss += outcome.loss
+                if outcome.weight is None:
+                    samples += size
+                else:
+                    weight += outcome.weight
                 for name, metric in self.metrics.items():
                     self.on_phase(f"metrics.{name}")
                     metric.update(outcome)
         return {
-            "loss": State(totals, "sum"),
+            "loss": State(torch.stack([loss, weight + samples]), "sum"),
             **{
                 f"{name}.{key}": state
                 for name, metric in self.metrics.items()

@@ -47,3 +47,39 @@ def test_every_length_is_counted_exactly(command, tmp_path, world_size, batch, d
             == [line["predictions"] for line in lines]
             == list(range(length))
         )
+
+
+KNOWN = """\
+from typing import Literal
+
+from pipeline import Outcome, register
+
+
+@register("objective", "known")
+class Known:
+    def __init__(self, weight: Literal["samples", "count", "tensor"]) -> None:
+        self.weight = weight
+
+    def __call__(self, model, batch):
+        inputs, labels, numbers = batch
+        weights = {"samples": None, "count": 2.0 * len(numbers), "tensor": (numbers + 1).sum()}
+        return Outcome(numbers.sum() + 0 * model(inputs).sum(), weights[self.weight])
+"""
+
+
+@pytest.mark.parametrize(("weight", "mean"), [("samples", 36 / 9), ("count", 36 / 18), ("tensor", 36 / 45)])
+def test_the_loss_is_the_mean_by_the_objective_s_weights(command, tmp_path, weight, mean):
+    """Over the samples 0 to 8: by samples, by a plain count of the objective's, by a tensor of it."""
+    (tmp_path / "known.py").write_text(KNOWN)
+    config = write_config(
+        tmp_path,
+        components=[*MORE_PARTS, "known.py"],
+        dataset={"train": {"type": "indexed", "length": 8}, "eval": {"type": "indexed", "length": 9}},
+        objective={"type": "known", "weight": weight},
+        metrics={},
+        train={"epochs": 1, "global_batch_size": 4, "eval_batch_size": 4},
+    )
+    job = command(2, ["run", config, "--runs-dir", tmp_path / "runs"])
+    assert job.wait() == [0, 0], job.report()
+    (row,) = [row for row in rows_of(only_run(tmp_path / "runs")) if "eval/loss" in row]
+    assert row["eval/loss"] == pytest.approx(mean, abs=1e-6)
