@@ -10,7 +10,6 @@ from pathlib import Path
 from pipeline.cli.jobs import Job
 from pipeline.cli.members import Member, load_member
 from pipeline.cli.output import say
-from pipeline.config.config import Config, fingerprint
 from pipeline.config.plan import Source
 from pipeline.errors import ConfigError, Problem
 from pipeline.runs.listing import RunRow, read_row
@@ -40,9 +39,10 @@ class Children:
         Raises:
             ConfigError: if they do, or cannot be read any more.
         """
-        was, now = member.config, self.member(member.varied).config
-        if _experiment(now) != _experiment(was):
-            changed = [one.path.name for one in was.sources if one not in now.sources]
+        now = self.member(member.varied)
+        if _experiment(now) != _experiment(member):
+            was = member.config
+            changed = [one.path.name for one in was.sources if one not in now.config.sources]
             message = "was edited while the sweep went on, which would mix two experiments"
             remedy = "the text as it was to go on with this sweep; the same command begins another one"
             raise ConfigError([Problem(", ".join(changed) or str(was.path), "", message, remedy)])
@@ -65,10 +65,10 @@ class Children:
         return Job(words, environment or {}, lambda: read_row(row.folder).status == "running")
 
 
-def _experiment(config: Config) -> tuple[str, list[Source]]:
+def _experiment(member: Member) -> tuple[str, list[Source]]:
     """What a run of it is: its values, and the text of its local components."""
-    code = [source for source in config.sources if source.path.suffix == ".py"]
-    return fingerprint(config, config.plan.seed or 0), code
+    code = [source for source in member.config.sources if source.path.suffix == ".py"]
+    return member.experiment, code
 
 
 def _repeated(option: str, values: Sequence[str]) -> list[str]:

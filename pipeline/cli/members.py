@@ -25,6 +25,11 @@ class Member:
     def label(self) -> str:
         return " ".join(self.varied)
 
+    @property
+    def experiment(self) -> str:
+        """Hash of all its values; a seed that is still to be drawn counts as one of them."""
+        return fingerprint(self.config, self.config.plan.seed or 0)
+
     def run_in(self, rows: Sequence[RunRow]) -> RunRow | None:
         """The newest run of exactly this experiment; one whose seed was drawn counts with that seed."""
         return next((row for row in reversed(rows) if self._is_in(row)), None)
@@ -62,7 +67,7 @@ def load_members(
             problems |= dict.fromkeys(error.problems)
     seen: dict[str, Member] = {}
     for member in members:
-        same = seen.setdefault(fingerprint(member.config, member.config.plan.seed or 0), member)
+        same = seen.setdefault(member.experiment, member)
         if same is not member:
             message = f"{member.label} is the same experiment as {same.label}"
             problems[Problem("--grid", "", message, "values that make a difference")] = None

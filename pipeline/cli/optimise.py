@@ -18,7 +18,6 @@ from pipeline.cli.monitor import Monitor, monitor_of
 from pipeline.cli.output import say
 from pipeline.cli.space import Dimension
 from pipeline.cli.study import Study, Trial
-from pipeline.config.config import fingerprint
 from pipeline.errors import ConfigError, Problem
 from pipeline.runs.layout import safe_name
 from pipeline.runs.listing import RunRow, list_runs
@@ -61,7 +60,7 @@ def goal_of(space: Sequence[Dimension], children: Children) -> Goal:
         remedy = "hooks.checkpoint with monitor and mode, as --set hooks.checkpoint.monitor=eval/loss"
         raise ConfigError([Problem("--optuna", "", message, remedy)])
     asked = [
-        fingerprint(config, config.plan.seed or 0),
+        members[0].experiment,
         monitor.metric,
         monitor.mode,
         sorted(map(_told, space)),

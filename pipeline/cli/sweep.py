@@ -14,6 +14,8 @@ from pipeline.cli.output import CONFIG_ERROR, FAILED, say, shown_errors
 from pipeline.engine.signals import STOPPED
 
 if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
     from pipeline.cli.children import Children
     from pipeline.cli.jobs import Job, Jobs
     from pipeline.cli.members import Member
@@ -150,13 +152,11 @@ def _run_trials(texts: Sequence[str], wanted: int, children: Children, pool: Job
         _show(rows_of([attempt.member for attempt in search.attempts], list_runs(children.runs_dir)))
         best, failed = study.best, study.failed
     if best is not None:
-        values = " ".join(f"{key}={value}" for key, value in best.params.items())
-        told = f"{goal.monitor.metric} {best.value:.6g} with {values}, run {best.user_attrs['run']}"
+        told = f"{goal.monitor.metric} {best.value:.6g} with {_values(best)}, run {best.user_attrs['run']}"
         say(f"best of {goal.folder}: {told}")
     for one in failed:
-        values = " ".join(f"{key}={value}" for key, value in one.params.items())
         told = f"run {one.user_attrs['run']}" if "run" in one.user_attrs else "it has no run"
-        say(f"[trial {one.number}] {values}: {one.user_attrs.get('failure', 'failed')}; {told}")
+        say(f"[trial {one.number}] {_values(one)}: {one.user_attrs.get('failure', 'failed')}; {told}")
     return len(failed) + search.killed
 
 
@@ -171,6 +171,10 @@ def _environment(jobs: int, nproc: int) -> dict[str, str]:
 
 def _counted(index: int, members: Sequence[Member]) -> str:
     return f"[{index + 1}/{len(members)}] {members[index].label}"
+
+
+def _values(trial: FrozenTrial) -> str:
+    return " ".join(f"{key}={value}" for key, value in trial.params.items())
 
 
 def _show(rows: Sequence[RunRow | None]) -> None:
