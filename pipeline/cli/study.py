@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,11 @@ from pipeline.errors import RunError
 
 if TYPE_CHECKING:
     from optuna import Study as OptunaStudy
+    from optuna.storages import RDBStorage
     from optuna.trial import FrozenTrial
     from optuna.trial import Trial as OptunaTrial
+
+_KEPT = "complete runs are kept and not run again if it is moved away"
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,8 @@ def open_study(folder: Path, space: Sequence[Dimension], monitor: Monitor) -> It
     that Optuna also offers can be read no more after a torn line.
 
     Raises:
-        RunError: if Optuna is missing, another process has the study, or, inside as well, the file fails.
+        RunError: if Optuna is missing, another process has the study, another version of Optuna made it,
+            or, inside as well, the file fails.
     """
     try:
         import optuna
@@ -152,7 +156,7 @@ def open_study(folder: Path, space: Sequence[Dimension], monitor: Monitor) -> It
     file = folder.absolute() / "study.db"
     with _alone_in(folder):
         try:
-            with open_storage(file) as storage:
+            with _storage(file) as storage:
                 study = optuna.create_study(
                     study_name=folder.name,
                     storage=storage,
@@ -162,8 +166,23 @@ def open_study(folder: Path, space: Sequence[Dimension], monitor: Monitor) -> It
                 yield Study(study, file, space, monitor.metric)
         except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
             why = str(error.__cause__ or error).partition("\n")[0]
-            remedy = "complete runs are kept and not run again if it is moved away"
-            raise RunError(f"{file}: the study cannot be read or written: {why}; {remedy}") from error
+            raise RunError(f"{file}: the study cannot be read or written: {why}; {_KEPT}") from error
+
+
+@contextmanager
+def _storage(file: Path) -> Iterator[RDBStorage]:
+    """The opened file; what goes wrong inside is passed on.
+
+    Raises:
+        RunError: if a version of Optuna made it that has another schema.
+    """
+    with ExitStack() as opened:
+        try:
+            storage = opened.enter_context(open_storage(file))
+        except RuntimeError as error:  # which says how to upgrade the one or the other
+            why = str(error).replace("$STORAGE_URL", f"sqlite:///{file}")
+            raise RunError(f"{file}: the study is of another version of Optuna: {why} Or: {_KEPT}") from error
+        yield storage
 
 
 @contextmanager

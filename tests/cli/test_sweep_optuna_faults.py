@@ -107,6 +107,28 @@ def test_a_study_that_cannot_be_read_is_told_with_its_file(config, tmp_path):
     assert len(run_names(runs)) == 1
 
 
+@pytest.mark.parametrize(
+    ("version", "remedy"),
+    [
+        ("v2.6.0.a", "optuna storage upgrade --storage sqlite:///{file}"),
+        ("v99.0.0.a", "pip install -U optuna"),
+    ],
+)
+def test_a_study_of_another_version_of_optuna_is_told_with_its_file(config, tmp_path, version, remedy):
+    runs = tmp_path / "runs"
+    words = ["sweep", config, *SEARCH, "--optuna", 1, "--runs-dir", runs]
+    assert call(*words).exit_code == 0
+    (file,) = runs.glob("sweeps/*/study.db")
+    with closing(sqlite3.connect(file)) as study, study:
+        study.execute("UPDATE alembic_version SET version_num = ?", [version])
+    refused = call(*words)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(f"error: {file}: the study is of another version of Optuna: ")
+    assert remedy.format(file=file) in refused.stderr
+    assert "complete runs are kept and not run again if it is moved away" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
 def test_a_run_without_its_metric_is_told_with_the_key(config, tmp_path, monkeypatch):
     """One that stopped before its first evaluation, and one whose metric is no number."""
     runs = tmp_path / "runs"
