@@ -94,6 +94,22 @@ def test_broken_folders_are_listed_and_foreign_ones_are_not(
     assert "ENOENT" in rows[4].problem
 
 
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_a_config_with_other_line_ends_is_the_same(
+    tmp_path: Path, add: Callable[..., RunFolder], end: str
+) -> None:
+    """As one that was copied through Windows, or edited there."""
+    text = '"""\n  over\n  lines"""'
+    for hour, name in enumerate(("one", "other")):
+        add(name, hour, lr=text)
+    config = find_run(tmp_path, "other").config
+    config.write_bytes(config.read_bytes().replace(b"\n", end.encode()))
+    one, other = list_runs(tmp_path)
+    assert other.problem == ""
+    assert other.config == {**one.config, "name": "other"}
+    assert other.config["optimizer.lr"] == "  over\n  lines"
+
+
 def test_no_folder_no_runs_and_a_file_is_an_error(tmp_path: Path) -> None:
     assert list_runs(tmp_path / "none") == []
     (tmp_path / "file").write_text("")
