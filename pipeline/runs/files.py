@@ -13,6 +13,8 @@ from pipeline.runs.leftovers import hidden_name
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Error numbers that say: there is no room for more bytes."""
 
+_CHUNK = 1 << 16
+
 
 def reason(error: OSError) -> str:
     """The system's own words with the symbol: ``No space left on device (ENOSPC)``."""
@@ -35,13 +37,16 @@ def remedy(error: OSError) -> str:
 def read_whole(path: str) -> bytes:
     """A small file's content.
 
-    With thousands of runs a Path and a buffer for each file take as long as the reading.
+    With thousands of runs a Path, a file object and a buffer for each take as long as the reading.
 
     Raises:
         OSError: if it cannot be read.
     """
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123
-        return file.readall()
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return b"".join(iter(lambda: os.read(file, _CHUNK), b""))
+    finally:
+        os.close(file)
 
 
 def temporary(path: Path) -> Path:

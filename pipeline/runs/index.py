@@ -66,10 +66,10 @@ class Index:
 
     def put(self, folder: RunFolder, stamp: Stamp, summary: Summary, config: Mapping[str, Any]) -> Entry:
         """Make the entry of a folder; one that JSON cannot hold is made anew each time."""
-        if not is_json(config):
-            return Entry(stamp, summary, config, {})
-        entry = self.entries[folder.name] = Entry(stamp, summary, *self.shapes.split(config))
-        self.added += 1
+        entry = Entry(stamp, summary, *self.shapes.split(config))
+        if entry.shape is not config or is_json(config):
+            self.entries[folder.name] = entry
+            self.added += 1
         return entry
 
     def save(self, folders: Iterable[RunFolder]) -> None:

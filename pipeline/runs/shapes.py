@@ -20,9 +20,18 @@ class Shapes:
         self._by_keys = {tuple(one): one for one in known}
 
     def split(self, config: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """The shape of a config, which is its own if no other has its keys, and the values that differ."""
-        shape = self._by_keys.setdefault(tuple(config), config)
-        return shape, {} if shape is config else _differences(config, shape)
+        """The shape of a config, which is its own if no other has its keys, and the values that differ.
+
+        One that JSON cannot hold has a shape of its own, and it alone.
+        """
+        keys = tuple(config)
+        shape = self._by_keys.get(keys)
+        if shape is not None:
+            own = _differences(config, shape)
+            return (shape, own) if is_json(own) else (config, {})
+        if is_json(config):
+            self._by_keys[keys] = config
+        return config, {}
 
 
 def is_json(config: Mapping[str, Any]) -> bool:
