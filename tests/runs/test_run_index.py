@@ -158,14 +158,15 @@ def test_a_run_that_has_changed_is_read_again(
 def test_broken_runs_and_runs_with_dates_are_read_each_time(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken, dated, *_ = (row.folder for row in list_runs(runs))
+    broken, dated, alike, *_ = (row.folder for row in list_runs(runs))
     broken.record.write_text("{")
     dated.config.write_text("day = 2026-01-02\n")
+    alike.config.write_text(alike.config.read_text().replace('"x"', "2026-01-02"))  # the keys of the others
     (runs / NAME).unlink()
     list_runs(runs)  # and the others are kept
     for _ in range(2):
         rows, read = what_is_read(monkeypatch, runs)
-        assert sorted(read) == sorted([broken.name, dated.name])
+        assert sorted(read) == sorted([broken.name, dated.name, alike.name])
     assert [row.problem != "" for row in rows if row.folder.name == broken.name] == [True]
 
 
