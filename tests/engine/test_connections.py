@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 from torch.distributed import TCPStore
@@ -30,3 +32,13 @@ def test_to_the_store_of_one_attempt():
     second.set("said", "in the second")
     assert first.get("said") == b"in the first"
     assert not launchers.check(["said"])
+
+
+def test_another_connection_may_wait_without_blocking_the_first():
+    store = served()
+    other = another_connection(AttemptStore("1", store), TIMEOUT)
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(other.get, "late")
+        time.sleep(0.3)  # until it waits
+        AttemptStore("1", store).set("late", "said meanwhile")
+        assert waiting.result() == b"said meanwhile"
