@@ -46,7 +46,9 @@ def _said(tree: Mapping[str, Any], sets: Sequence[str], unsets: Sequence[str]) -
     said: dict[str, Any] = {dotted(edit.key): None for edit in edits if edit.kind == "unset"}
     values = list(walk(tree))
     for edit in edits:
-        if edit.kind != "unset":
+        if edit.kind == "append":  # a part of the array: all of it refers to nothing
+            values.append((edit.key, [edit.value]))
+        elif edit.kind != "unset":
             values += [(edit.key, edit.value), *walk(edit.value, edit.key)]
     return said | {dotted(path): value for path, value in values if not isinstance(value, Mapping)}
 

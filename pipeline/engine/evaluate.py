@@ -62,7 +62,7 @@ class Evaluator:
     def _pass(self, dataset: str, reader: ShareReader, epoch: int) -> dict[str, State]:
         """One dataset's sums on this rank: ``loss`` (2,) and the metrics' states as ``METRIC.STATE``."""
         loss, weight = torch.zeros(2, dtype=sum_dtype(self.device), device=self.device)
-        samples = 0  # weights that are plain counts add up here, without touching the device
+        counted: float = 0  # weights that are plain numbers add up here, without touching the device
         for metric in self.metrics.values():
             metric.reset(self.device)
         self.on_phase(f"dataset.{dataset}")
@@ -78,15 +78,15 @@ class Evaluator:
                 self.on_phase("objective")
                 outcome = self.step_module.outcome(batch)
                 loss += outcome.loss
-                if outcome.weight is None:
-                    samples += size
-                else:
+                if isinstance(outcome.weight, Tensor):
                     weight += outcome.weight
+                else:
+                    counted += size if outcome.weight is None else outcome.weight
                 for name, metric in self.metrics.items():
                     self.on_phase(f"metrics.{name}")
                     metric.update(outcome)
         return {
-            "loss": State(torch.stack([loss, weight + samples]), "sum"),
+            "loss": State(torch.stack([loss, weight + counted]), "sum"),
             **{
                 f"{name}.{key}": state
                 for name, metric in self.metrics.items()

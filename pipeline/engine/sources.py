@@ -13,7 +13,7 @@ from pipeline.api.settings import LoaderSettings
 from pipeline.engine import worker
 from pipeline.engine.fetch import Fetcher
 from pipeline.engine.parcel import SMALL
-from pipeline.engine.rows import rows_of_each
+from pipeline.engine.rows import may_share_copies, rows_of_each
 from pipeline.engine.world import World
 
 Plan = Callable[[], Iterator[Any]]
@@ -40,7 +40,7 @@ def source_of(fetcher: worker.Fetches, world: World, settings: LoaderSettings, s
     """
     if settings.workers:
         return Workers(fetcher, world, settings, seed)
-    if isinstance(fetcher, Fetcher) and fetcher.tensors is not None:
+    if isinstance(fetcher, Fetcher) and fetcher.tensors is not None and may_share_copies(fetcher.tensors):
         return InMemory(fetcher.tensors)
     return Here(fetcher)
 
@@ -59,7 +59,7 @@ class Here:
 
 
 class InMemory:
-    """Takes the rows of tensors, which may be read ahead: nothing of a sample is computed."""
+    """Takes the rows of tensors, some steps ahead, as workers would: nothing of a sample is computed."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self._tensors = tensors

@@ -96,11 +96,20 @@ def load_index(runs_dir: Path) -> Index:
 def _read(document: Any) -> dict[str, Entry]:
     if document["format"] != FORMAT:
         return {}
-    shapes = document["shapes"]
+    shapes, runs = document["shapes"], document["runs"]
+    if not all(type(one) is dict for one in (runs, *shapes)):
+        raise TypeError("expected tables")
     return {
-        name: Entry(stamp, Summary(*summary), shapes[shape], own)
-        for name, (stamp, summary, shape, own) in document["runs"].items()
+        name: Entry(stamp, Summary(*summary), shapes[shape], _known(own, shapes[shape]))
+        for name, (stamp, summary, shape, own) in runs.items()
     }
+
+
+def _known(own: dict[str, Any], shape: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a run, if each is of a key that its shape has."""
+    if type(own) is not dict or not own.keys() <= shape.keys():
+        raise TypeError("expected a table with keys of the shape's")
+    return own
 
 
 def _written(entries: Mapping[str, Entry]) -> bytes:

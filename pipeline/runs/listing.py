@@ -18,10 +18,10 @@ from pipeline.errors import RunError
 from pipeline.runs.files import read_whole, reason
 from pipeline.runs.index import load_index, stamp_of
 from pipeline.runs.layout import CONFIG, RunFolder, copy_number, parse_folder_name
+from pipeline.runs.shapes import PLAIN
 from pipeline.runs.summary import Summary
 
 _SHOWN = 5  # names in an error
-_PLAIN = frozenset({bool, int, float, str})
 
 
 class RunRow(NamedTuple):
@@ -269,7 +269,7 @@ def _is_all(values: Sequence[Any], first: Any) -> bool:
     if all(map(is_, values, repeat(first))):
         return True
     kind = type(first)
-    if kind in _PLAIN and values.count(first) == len(values) and set(map(type, values)) == {kind}:
+    if kind in PLAIN and values.count(first) == len(values) and set(map(type, values)) == {kind}:
         return True
     wanted = _comparable(first)
     return all(_comparable(value) == wanted for value in values)
@@ -278,7 +278,7 @@ def _is_all(values: Sequence[Any], first: Any) -> bool:
 def _comparable(value: Any) -> Any:
     """Tells 1, 1.0 and true apart, and lets NaN equal itself."""
     kind = type(value)
-    return (kind, value) if kind in _PLAIN and value == value else (kind, repr(value))  # noqa: PLR0124
+    return (kind, value) if kind in PLAIN and value == value else (kind, repr(value))  # noqa: PLR0124
 
 
 def _not_found(runs_dir: Path, ref: str, matches: list[RunFolder], rows: list[RunRow]) -> str:

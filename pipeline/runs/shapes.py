@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_PLAIN = frozenset({bool, int, float, str})
-_PLAIN_OR_LIST = _PLAIN | {list}
+PLAIN = frozenset({bool, int, float, str})
+_PLAIN_OR_LIST = PLAIN | {list}
 
 
 class Shapes:
@@ -38,7 +38,7 @@ def is_json(config: Mapping[str, Any]) -> bool:
     """Whether JSON can hold it; a date, or a table in an array, it cannot."""
     if not set(map(type, config.values())) <= _PLAIN_OR_LIST:
         return False
-    return all(set(map(type, value)) <= _PLAIN for value in config.values() if type(value) is list)
+    return all(set(map(type, value)) <= PLAIN for value in config.values() if type(value) is list)
 
 
 def _differences(config: Mapping[str, Any], shape: Mapping[str, Any]) -> dict[str, Any]:

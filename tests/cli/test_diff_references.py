@@ -71,6 +71,15 @@ def test_a_default_in_the_place_of_what_a_file_took_out_follows_from_nothing(tmp
     assert causes(*sides) == [("hooks.ema.decay", None)]
 
 
+def test_an_array_is_no_reference_that_was_appended_to_it(tmp_path):
+    config = write_tiny(tmp_path, "[vars]\nwide = 5\n[model]\nhidden = [4]\n")
+    append = "model.hidden+=${vars.wide}"
+    sides = [
+        train(config, tmp_path / "runs", one, append) for one in ("model.hidden=[4]", "model.hidden=[6]")
+    ]
+    assert causes(*sides) == [("model.hidden", None)]
+
+
 def test_an_array_that_was_appended_to_follows_from_nothing(tmp_path):
     config = write_tiny(tmp_path, '[vars]\nwide = [5]\nclasses = 3\n[model]\nhidden = ["${vars.wide.0}"]\n')
     sides = [train(config, tmp_path / "runs", f"model.hidden+={width}") for width in (6, 7)]

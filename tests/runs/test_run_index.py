@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -178,7 +179,7 @@ DAMAGED = [
     '{"format": 3}',
     '{"format": 99}',
     '{"format": 3, "shapes": [], "runs": {"a": [1]}}',
-    '{"format": 3, "shapes": [], "runs": {"a": [[1], [1], 7, []]}}',
+    '{"format": 3, "shapes": [], "runs": []}',
 ]
 
 
@@ -192,6 +193,33 @@ def test_a_damaged_cache_is_as_good_as_none(
     assert len(read) == MANY
     assert shown(again) == shown(first)
     assert json.loads((runs / NAME).read_text())["format"] == 3, "and it is made anew"
+
+
+def _keys_alone(document: Any) -> None:
+    document["shapes"] = [list(shape) for shape in document["shapes"]]
+
+
+def _list_for_own(document: Any) -> None:
+    for entry in document["runs"].values():
+        entry[3] = []
+
+
+def _key_of_no_shape(document: Any) -> None:
+    for entry in document["runs"].values():
+        entry[3]["nobody.has"] = 1
+
+
+@pytest.mark.parametrize("damage", [_keys_alone, _list_for_own, _key_of_no_shape])
+def test_nothing_of_a_cache_is_believed_where_its_configs_are_damaged(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Any], None]
+) -> None:
+    first = list_runs(runs)
+    document = json.loads((runs / NAME).read_text())
+    damage(document)
+    (runs / NAME).write_text(json.dumps(document))
+    again, read = what_is_read(monkeypatch, runs)
+    assert len(read) == MANY
+    assert shown(again) == shown(first)
 
 
 def test_a_few_runs_have_no_cache(runs: Path, tmp_path: Path) -> None:
