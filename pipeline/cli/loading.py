@@ -11,6 +11,7 @@ from pipeline.config.fitting import UnsureError
 from pipeline.config.keys import walk
 from pipeline.config.layers import Layers, read
 from pipeline.config.validate import load
+from pipeline.engine.collector import collector_at_rest
 from pipeline.errors import ConfigError
 from pipeline.registry.discovery import discover_installed
 from pipeline.registry.registry import Registry
@@ -25,6 +26,7 @@ class Loaded:
     registry: Registry
 
 
+@collector_at_rest()  # the first component imports torch
 def load_with_registry(
     path: str | Path, *, sets: Sequence[str] = (), unsets: Sequence[str] = (), name: str | None = None
 ) -> Loaded:

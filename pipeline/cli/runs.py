@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import click
 from pipeline.cli.output import CONFIG_ERROR, shown_errors
 from pipeline.cli.results import print_csv, print_json, print_table
 from pipeline.cli.runs_table import BROKEN, runs_table
+from pipeline.engine.collector import collector_at_rest
 
 if TYPE_CHECKING:
     from pipeline.runs.listing import RunRow
@@ -49,7 +49,8 @@ def command(
     """
     if as_json + as_csv + tree + watch > 1:
         raise click.UsageError("--json, --csv, --tree and --watch cannot be given together")
-    with shown_errors(CONFIG_ERROR), _collector_at_rest():
+    # With thousands of runs the collector would take half of the time.
+    with shown_errors(CONFIG_ERROR), collector_at_rest():
         from pipeline.runs.listing import list_runs
 
         def read() -> list[RunRow]:
@@ -75,16 +76,6 @@ def command(
         else:
             click.echo(f"no runs in {runs_dir}" + (" that --where means" if where else ""), err=True)
         del rows  # before the collector works again: it would go through all of them once
-
-
-@contextmanager
-def _collector_at_rest() -> Iterator[None]:
-    """Let the garbage collector look at nothing: with thousands of runs it would take half of the time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _table_and_more(rows: Sequence[RunRow]) -> tuple[tuple[list[str], list[list[Any]]] | None, bool]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from pipeline.api.settings import DistributedSettings
+from pipeline.engine.collector import collector_at_rest
 from pipeline.engine.cores import usable_cores
 from pipeline.errors import RunError
 
@@ -116,7 +117,8 @@ def torch_switches(*, threads: int, deterministic: bool) -> Iterator[None]:
     if deterministic and workspace is None:
         os.environ[_WORKSPACE] = ":4096:8"  # read when CUDA starts
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(deterministic)
+    with collector_at_rest():  # the first time it imports torch._inductor, nearly as much as torch
+        torch.use_deterministic_algorithms(deterministic)
     torch.backends.cudnn.benchmark = not deterministic
     try:
         yield

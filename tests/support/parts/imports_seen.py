@@ -1,0 +1,41 @@
+"""A hook that prints whether the garbage collector worked when torch's parts were imported; a local file."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+from pipeline import Hook, Run, register
+
+collector: dict[str, bool] = {}
+"""By what was done first while it was so."""
+
+
+class Watching(MetaPathFinder):
+    """Finds nothing, but is asked before those that do."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name in ("torch", "torch._dynamo"):
+            collector[name] = gc.isenabled()
+        return None
+
+
+sys.meta_path.insert(0, Watching())
+
+
+@register("hook", "imports_seen")
+class ImportsSeen(Hook):
+    """Prints it to standard output."""
+
+    def on_step_end(self, run: Run) -> None:
+        collector["step"] = gc.isenabled()
+
+    def on_run_end(self, run: Run) -> None:
+        print(json.dumps(collector))
