@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pipeline.api.metric import Metric, State, sum_dtype
+from pipeline.api.metric import Metric, State
 from pipeline.engine import random_state
 from pipeline.engine.group import Group
+from pipeline.engine.loss_total import LossTotal
 from pipeline.engine.reduction import reduce_states
 from pipeline.engine.share import ShareReader
 from pipeline.engine.step_module import StepModule, to_device
@@ -61,8 +62,7 @@ class Evaluator:
 
     def _pass(self, dataset: str, reader: ShareReader, epoch: int) -> dict[str, State]:
         """One dataset's sums on this rank: ``loss`` (2,) and the metrics' states as ``METRIC.STATE``."""
-        loss, weight = torch.zeros(2, dtype=sum_dtype(self.device), device=self.device)
-        counted: float = 0  # weights that are plain numbers add up here, without touching the device
+        total = LossTotal(self.device)
         for metric in self.metrics.values():
             metric.reset(self.device)
         self.on_phase(f"dataset.{dataset}")
@@ -77,16 +77,12 @@ class Evaluator:
                 batch = to_device(next(share.microbatches), self.device)
                 self.on_phase("objective")
                 outcome = self.step_module.outcome(batch)
-                loss += outcome.loss
-                if isinstance(outcome.weight, Tensor):
-                    weight += outcome.weight
-                else:
-                    counted += size if outcome.weight is None else outcome.weight
+                total.add(outcome.loss, size if outcome.weight is None else outcome.weight)
                 for name, metric in self.metrics.items():
                     self.on_phase(f"metrics.{name}")
                     metric.update(outcome)
         return {
-            "loss": State(torch.stack([loss, weight + counted]), "sum"),
+            "loss": State(total.sums(), "sum"),
             **{
                 f"{name}.{key}": state
                 for name, metric in self.metrics.items()
