@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pipeline.runs.files import write_atomic
 from pipeline.runs.layout import CONFIG, RECORD, RunFolder
-from pipeline.runs.shapes import Shapes, is_json
+from pipeline.runs.shapes import Shapes
 from pipeline.runs.summary import Summary
 
 NAME = ".listing.json"
@@ -64,12 +64,15 @@ class Index:
         entry = self.entries.get(folder.name)
         return entry if entry is not None and entry.stamp == stamp else None
 
-    def put(self, folder: RunFolder, stamp: Stamp, summary: Summary, config: Mapping[str, Any]) -> Entry:
-        """Make the entry of a folder; one that JSON cannot hold is made anew each time."""
-        entry = Entry(stamp, summary, *self.shapes.split(config))
-        if entry.shape is not config or is_json(config):
-            self.entries[folder.name] = entry
-            self.added += 1
+    def put(
+        self, folder: RunFolder, stamp: Stamp, summary: Summary, config: Mapping[str, Any]
+    ) -> Entry | None:
+        """Make the entry of a folder; None where JSON cannot hold the config, which is read each time."""
+        split = self.shapes.split(config)
+        if split is None:
+            return None
+        entry = self.entries[folder.name] = Entry(stamp, summary, *split)
+        self.added += 1
         return entry
 
     def save(self, folders: Iterable[RunFolder]) -> None:

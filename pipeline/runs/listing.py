@@ -82,6 +82,7 @@ def list_runs(runs_dir: Path) -> list[RunRow]:
         row = read_row(folder)
         if row.summary and stamp and not row.problem:
             entry = index.put(folder, stamp, row.summary, row.shape)
+        if entry is not None:
             row = row._replace(shape=entry.shape, own=entry.own)
         rows.append(row)
     index.save(row.folder for row in rows)

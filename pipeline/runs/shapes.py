@@ -19,22 +19,23 @@ class Shapes:
     def __init__(self, known: Iterable[Mapping[str, Any]] = ()) -> None:
         self._by_keys = {tuple(one): one for one in known}
 
-    def split(self, config: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    def split(self, config: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
         """The shape of a config, which is its own if no other has its keys, and the values that differ.
 
-        One that JSON cannot hold has a shape of its own, and it alone.
+        None for one that JSON cannot hold.
         """
         keys = tuple(config)
         shape = self._by_keys.get(keys)
-        if shape is not None:
-            own = _differences(config, shape)
-            return (shape, own) if is_json(own) else (config, {})
-        if is_json(config):
+        own = config if shape is None else _differences(config, shape)
+        if not _is_json(own):
+            return None
+        if shape is None:
             self._by_keys[keys] = config
-        return config, {}
+            return config, {}
+        return shape, own
 
 
-def is_json(config: Mapping[str, Any]) -> bool:
+def _is_json(config: Mapping[str, Any]) -> bool:
     """Whether JSON can hold it; a date, or a table in an array, it cannot."""
     if not set(map(type, config.values())) <= _PLAIN_OR_LIST:
         return False
