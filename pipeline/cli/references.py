@@ -30,12 +30,13 @@ def recorded_references(source: Path, overrides: Iterable[str]) -> dict[str, str
         [text for option, _, text in options if option == "--set"],
         [text for option, _, text in options if option == "--unset"],
     )
-    found: dict[str, Any] = {}
-    for key in dict.fromkeys(key for file in files for key in file):
-        first, *others = [file.get(key) for file in files if _is_about(file, key)]
-        if all(other == first for other in others) and not _is_about(last, key):
-            found[key] = first
-    return {key: text for key, text in (found | last).items() if _is_reference(text)}
+    written = {key: text for file in files for key, text in file.items() if _is_reference(text)}
+    agreed = {
+        key: text
+        for key, text in written.items()
+        if not _is_about(last, key) and all(file.get(key) == text for file in files if _is_about(file, key))
+    }
+    return agreed | {key: text for key, text in last.items() if _is_reference(text)}
 
 
 def _said(tree: Mapping[str, Any], sets: Sequence[str], unsets: Sequence[str]) -> dict[str, Any]:

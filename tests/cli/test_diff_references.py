@@ -71,6 +71,13 @@ def test_a_default_in_the_place_of_what_a_file_took_out_follows_from_nothing(tmp
     assert causes(*sides) == [("hooks.ema.decay", None)]
 
 
+def test_what_was_in_a_table_that_the_command_line_took_out_follows_from_nothing(tmp_path):
+    config = write_tiny(tmp_path, '[hooks.ema]\ndecay = "${optimizer.lr}"\n')
+    anew = ["hooks.ema.every=2 steps", "optimizer.lr=0.2"]
+    sides = [train(config, tmp_path / "runs"), train(config, tmp_path / "runs", *anew, unsets=["hooks.ema"])]
+    assert causes(*sides) == [("optimizer.lr", None), ("hooks.ema.decay", None), ("hooks.ema.every", None)]
+
+
 def test_an_array_is_no_reference_that_was_appended_to_it(tmp_path):
     config = write_tiny(tmp_path, "[vars]\nwide = 5\n[model]\nhidden = [4]\n")
     append = "model.hidden+=${vars.wide}"
