@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from tempfile import TemporaryDirectory
 
+from benchmarks.cause import cause_in
 from benchmarks.job import Job
 from benchmarks.meter import Speed
 from benchmarks.processes import FailedError, train
@@ -75,7 +76,7 @@ def compare(case: Case, names: Sequence[str], *, rounds: int) -> Comparison:
                 if name in OWN:
                     raise
                 print(error, file=sys.stderr)
-                missing[name] = str(error).strip().splitlines()[-1]
+                missing[name] = cause_in(str(error))
                 del speeds[name]
     return Comparison(case, speeds, missing)
 
