@@ -98,12 +98,12 @@ class Jobs:
                         waiting[pool.submit(self._one, job, index, started)] = index
                 except PipelineError as error:
                     refused = error
-                if not waiting and refused:
-                    raise refused
                 if not waiting:
-                    return
+                    break
                 for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                     yield waiting.pop(future), future.result()
+        if refused:
+            raise refused
 
     def _one(self, job: Job, index: int, started: Callable[[int], None]) -> Ended:
         while self.received is None and job.must_wait():
