@@ -28,7 +28,7 @@ def finished(job, world_size):
 
 
 CASES = [
-    pytest.param(1, {}, 7, id="alone"),
+    pytest.param(1, {}, 9, id="alone, between two rows"),
     pytest.param(2, {}, 7, id="two ranks, mid-epoch"),
     pytest.param(2, {}, 5, id="two ranks, at an epoch's end before its checkpoint"),
     pytest.param(2, {"train__max_microbatch_size": 3}, 8, id="accumulation"),
