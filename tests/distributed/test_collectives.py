@@ -9,6 +9,8 @@ import pytest
 
 from runs_of import PARTS, only_run, rows_of, write_config
 
+COMPONENTS = [str(PARTS), str(PARTS.with_name("gated_parts.py"))]
+
 COUNTER = Path(__file__).parents[1] / "support" / "parts" / "counting.py"
 
 
@@ -85,6 +87,18 @@ def test_values_that_hooks_log_on_all_ranks_are_averaged_over_them(command, tmp_
     config = write_config(tmp_path, hooks={"journal": {}})
     rows = [row for row in rows_of(ran(command, tmp_path, 3, config)) if "train/loss" in row]
     assert [row["journal/rank"] for row in rows[1:]] == [1.0] * (len(rows) - 1)
+
+
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_a_value_that_is_logged_at_every_step_is_averaged_over_those_of_a_row(command, tmp_path, world_size):
+    """The row of step 6 has what was logged at the ends of steps 3, 4 and 5, by every rank."""
+    config = write_config(
+        tmp_path, components=COMPONENTS, hooks={"log_steps": {}}, train__log_every="3 steps"
+    )
+    rows = [row for row in rows_of(ran(command, tmp_path, world_size, config)) if "train/loss" in row]
+    assert len(rows) == 5
+    for row in rows[1:]:
+        assert row["step and rank"] == row["step"] - 2 + (world_size - 1) / 2
 
 
 @pytest.mark.parametrize(

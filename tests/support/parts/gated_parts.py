@@ -89,6 +89,16 @@ class Sampling(Hook):
         run.log("sampled", torch.autograd.grad(output.sum(), next(run.model.parameters()))[0].sum())
 
 
+@register("hook", "log_steps")
+class LogSteps(Hook):
+    """Logs the step and the rank, on all ranks and at every step."""
+
+    ranks = "all"
+
+    def on_step_end(self, run):
+        run.log("step and rank", float(run.step + run.world.rank))
+
+
 @register("hook", "logging")
 class Logging(Hook):
     """Logs many values on all ranks, and some on one rank only; by no means in one order."""
