@@ -1,4 +1,4 @@
-"""What the parts of the engine cost beside the step: reading, evaluating, hooks, the start of an epoch."""
+"""What the parts of the engine cost beside the step: reading, evaluating, rows of metrics, hooks, epochs."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ TURNS = 8
 HOOKS, WINDOW = 50, 50
 EPOCHS, STEPS_OF_AN_EPOCH = 20, 20
 SEEDED_BATCHES = 100
+LOG_EVERY, ROWS = 100, 40
 BY_HAND: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "`index_select`": lambda rows, index: rows.index_select(0, index),
     "`rows[index]`": lambda rows, index: rows[index],
@@ -49,6 +50,9 @@ def measure_costs() -> Iterator[Figure]:
     yield from fetching("mlp")
     yield from fetching("linear")  # rows so short that little but the calls is measured
     yield between_epochs()
+    yield log_points("linear")
+    yield log_points("mlp", rows=15)
+    yield reported_speed()
     yield empty_hook()
     yield sample_seeds()
 
@@ -100,6 +104,44 @@ def between_epochs() -> Figure:
     return Figure(
         "between epochs, two workers", "ms", 50, tuple(1e3 * (pause - median(gaps)) for pause in pauses)
     )
+
+
+def log_points(workload_name: str, *, rounds: int = ROUNDS, rows: int = ROWS) -> Figure:
+    """PRF-01: steps with a row of metrics now and then, over the same steps without."""
+    shares = []
+    for _ in range(rounds):
+        moments = probed(
+            workload_name,
+            train=train_table(workload_name, steps=(rows + 1) * LOG_EVERY, log_every=f"{LOG_EVERY} steps"),
+            hooks={"moments": {"every": 1}},
+        )
+        gaps = [later - earlier for earlier, later in pairwise(moments[LOG_EVERY - 1 :])]
+        by_place = [median(gaps[place::LOG_EVERY]) for place in range(LOG_EVERY)]  # the first has the row
+        shares.append(sum(by_place) / (LOG_EVERY * median(by_place)))
+    what = f"{workload_name} with a row of metrics every {LOG_EVERY} steps, over none"
+    return Figure(what, "", 1.02, tuple(shares))
+
+
+def reported_speed(*, rounds: int = ROUNDS, rows: int = ROWS) -> Figure:
+    """PRF-01: by how much the logged samples per second are off those of a clock beside the run."""
+    return Figure(
+        "logged samples per second, off the clock's", "%", 1, tuple(_off(rows) for _ in range(rounds))
+    )
+
+
+def _off(rows: int) -> float:
+    """In percent, from the first row to the last but one, whose speed is in the last."""
+    seen = probed(
+        "linear",
+        train=train_table("linear", steps=(rows + 1) * LOG_EVERY, log_every=f"{LOG_EVERY} steps"),
+        hooks={"throughput": {}, "reported": {}},
+    )
+    reported_seconds = sum(
+        (later - earlier) / speed
+        for (_, earlier, _), (_, later, _), (_, _, speed) in zip(seen, seen[1:], seen[2:], strict=False)
+    )
+    (began, *_), (ended, *_) = seen[0], seen[-2]
+    return 100 * abs((ended - began) / reported_seconds - 1)
 
 
 def empty_hook(*, steps: int = 6_000) -> Figure:

@@ -46,6 +46,16 @@ class Moments(Probe):
             self.seen.append(time.perf_counter())
 
 
+@register("hook", "reported")
+class Reported(Probe):
+    """At every row of metrics: the time in seconds, the samples so far, and the speed that the row shows."""
+
+    def on_step_end(self, run: Run) -> None:
+        if run.metrics_steps.get("train/loss") == run.step:
+            speed = run.metrics.get("throughput/samples_per_second")
+            self.seen.append((time.perf_counter(), run.samples_seen, speed))
+
+
 @register("hook", "resident")
 class Resident(Probe):
     """Memory in MB, every so many steps."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from itertools import chain, cycle
+from itertools import accumulate, chain, cycle
 
 import pytest
 import torch
@@ -57,6 +57,28 @@ def test_the_engine_s_reader_is_timed_over_all_rows_once():
     batches = [batch.tolist() for (batch,) in costs._epoch(costs._reader(rows, 4))]
     assert [len(batch) for batch in batches] == [4, 4, 2]
     assert sorted(chain.from_iterable(batches)) == list(range(10))
+
+
+def test_rows_of_metrics_are_told_from_the_steps_without(monkeypatch):
+    """PRF-01: a row of three steps' time every hundred steps, and one long step that no median sees."""
+    gaps = [3.0 if step % 100 == 99 else 1.0 for step in range(599)]
+    gaps[250] = 50.0
+    monkeypatch.setattr(costs, "probed", lambda *_, **__: list(accumulate(gaps, initial=0.0)))
+    assert costs.log_points("linear", rounds=1, rows=5).values == pytest.approx((1.02,))
+
+
+def test_the_logged_speed_is_compared_with_a_clock(monkeypatch):
+    """PRF-01: of windows of 1 and 3 s; a speed that leaves out half a second is off by 14 %."""
+    rows = [(10.0, 100, None), (11.0, 200, None), (14.0, 300, 100.0), (15.0, 400, 100 / 3)]
+    monkeypatch.setattr(costs, "probed", lambda *_, **__: rows)
+    assert costs.reported_speed(rounds=1).values == pytest.approx((0.0,), abs=1e-9)
+    rows[3] = (15.0, 400, 40.0)
+    assert costs.reported_speed(rounds=1).values == pytest.approx((100 / 7,))
+
+
+def test_the_logged_speed_of_a_run_is_that_of_a_clock():
+    """PRF-01: loosely, since the process may have to wait between the two readings."""
+    assert costs.reported_speed(rounds=1, rows=10).values[0] < 50
 
 
 def test_fetching_is_compared_with_both_ways_by_hand(monkeypatch):
