@@ -36,9 +36,7 @@ class Averages:
         self._room = 8
 
     def states(self) -> dict[str, State]:
-        """What goes into the row's collective: nothing where there is nobody to join with."""
-        if self._group.world_size == 1:
-            return {}
+        """What goes into the row's collective."""
         number = torch.tensor(_number(sorted(self._logged.averaged)))
         return {
             _FIRST: State(number, "max"),
@@ -52,8 +50,6 @@ class Averages:
         Raises:
             ComponentError: if ranks have logged different names; on all of them.
         """
-        if self._group.world_size == 1:
-            return {name: float(total) / count for name, (total, count) in self._logged.averaged.items()}
         if sums[_FIRST] != sums[_LAST]:
             self._complain()
         names, table = sorted(self._logged.averaged), sums[_TABLE]

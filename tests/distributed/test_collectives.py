@@ -95,10 +95,14 @@ def test_a_value_that_is_logged_at_every_step_is_averaged_over_those_of_a_row(co
     config = write_config(
         tmp_path, components=COMPONENTS, hooks={"log_steps": {}}, train__log_every="3 steps"
     )
-    rows = [row for row in rows_of(ran(command, tmp_path, world_size, config)) if "train/loss" in row]
-    assert len(rows) == 5
-    for row in rows[1:]:
-        assert row["step and rank"] == row["step"] - 2 + (world_size - 1) / 2
+    *rows, last = rows_of(ran(command, tmp_path, world_size, config))
+    rows = [row for row in rows if "train/loss" in row]
+    ranks = (world_size - 1) / 2
+    assert [row["step and rank"] for row in rows] == [
+        1.5 + ranks,
+        *(step - 2 + ranks for step in (6, 9, 12, 15)),
+    ]
+    assert (last["step"], last["step and rank"]) == (15, 15 + ranks), "what came after the last loss"
 
 
 @pytest.mark.parametrize(
