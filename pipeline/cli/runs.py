@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,33 +48,33 @@ def command(
     """
     if as_json + as_csv + tree + watch > 1:
         raise click.UsageError("--json, --csv, --tree and --watch cannot be given together")
-    # With thousands of runs the collector would take half of the time.
-    with shown_errors(CONFIG_ERROR), collector_at_rest():
+    with shown_errors(CONFIG_ERROR):
         from pipeline.runs.listing import list_runs
 
         def read() -> list[RunRow]:
             return _limited(_sorted(_chosen(list_runs(runs_dir), where), sort), limit, newest=sort is None)
 
-        rows = read()
-        if watch and any(row.status == RUNNING for row in rows):
+        with collector_at_rest():  # with thousands of runs it would take half of the time
+            rows = read()
+            goes_on = watch and any(row.status == RUNNING for row in rows)
+            if as_json:
+                print_json([_document(row) for row in rows])
+            elif as_csv:
+                print_csv(*runs_table(rows, for_people=False))
+            elif tree and rows:
+                from pipeline.cli.lineage import forest
+                from pipeline.cli.tree import draw
+
+                draw(forest(rows))
+            elif rows and not goes_on:
+                print_table(*runs_table(rows, for_people=True))
+            elif not rows:
+                click.echo(f"no runs in {runs_dir}" + (" that --where means" if where else ""), err=True)
+            del rows  # before the collector works again: it would go through all of them once
+        if goes_on:
             from pipeline.cli.following import follow
 
-            gc.enable()  # it may go on for days
             follow(lambda: _table_and_more(read()), _WATCH_SECONDS)
-        elif as_json:
-            print_json([_document(row) for row in rows])
-        elif as_csv:
-            print_csv(*runs_table(rows, for_people=False))
-        elif tree and rows:
-            from pipeline.cli.lineage import forest
-            from pipeline.cli.tree import draw
-
-            draw(forest(rows))
-        elif rows:
-            print_table(*runs_table(rows, for_people=True))
-        else:
-            click.echo(f"no runs in {runs_dir}" + (" that --where means" if where else ""), err=True)
-        del rows  # before the collector works again: it would go through all of them once
 
 
 def _table_and_more(rows: Sequence[RunRow]) -> tuple[tuple[list[str], list[list[Any]]] | None, bool]:

@@ -117,7 +117,7 @@ def torch_switches(*, threads: int, deterministic: bool) -> Iterator[None]:
     if deterministic and workspace is None:
         os.environ[_WORKSPACE] = ":4096:8"  # read when CUDA starts
     torch.set_num_threads(threads)
-    with collector_at_rest():  # the first time it imports torch._inductor, nearly as much as torch
+    with collector_at_rest():  # of torch 2.13 the first call imports torch._dynamo, nearly as much as torch
         torch.use_deterministic_algorithms(deterministic)
     torch.backends.cudnn.benchmark = not deterministic
     try:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from pipeline.cli.verification.trial import Order
+from pipeline.engine.collector import collector_at_rest
 
 READY = "ready"
 BROKEN = 3
@@ -46,8 +47,9 @@ def main() -> None:
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever is printed in here is no answer
     parent = os.getppid()
-    for name in _HEAVY:
-        importlib.import_module(name)
+    with collector_at_rest():
+        for name in _HEAVY:
+            importlib.import_module(name)
     gc.freeze()  # a collection in a fork need not touch, and so copy, what was imported here
     answers.write(f"{READY}\n")
     for line in requests:

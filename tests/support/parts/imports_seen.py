@@ -10,10 +10,12 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from pipeline import Hook, Run, register
+seen: dict[str, bool] = {}
+"""Whether the collector worked, by what was done then."""
 
-collector: dict[str, bool] = {}
-"""By what was done first while it was so."""
+
+def works() -> bool:
+    return gc.isenabled() and gc.get_threshold()[0] > 0
 
 
 class Watching(MetaPathFinder):
@@ -23,11 +25,12 @@ class Watching(MetaPathFinder):
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if name in ("torch", "torch._dynamo"):
-            collector[name] = gc.isenabled()
+            seen[name] = works()
         return None
 
 
 sys.meta_path.insert(0, Watching())
+from pipeline import Hook, Run, register  # noqa: E402 - whatever it imports is to be seen
 
 
 @register("hook", "imports_seen")
@@ -35,7 +38,7 @@ class ImportsSeen(Hook):
     """Prints it to standard output."""
 
     def on_step_end(self, run: Run) -> None:
-        collector["step"] = gc.isenabled()
+        seen["step"] = works()
 
     def on_run_end(self, run: Run) -> None:
-        print(json.dumps(collector))
+        print(json.dumps(seen))
