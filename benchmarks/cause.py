@@ -15,13 +15,21 @@ def cause_in(output: str) -> str:
     """One line: the last error that it shows, or else how it ended.
 
     Of several ranks it is that of the one which torchrun says has failed first: the errors of the
-    others, that they have lost it, may come later.
+    others, that they have lost it, may come later. One that a signal has ended says none.
     """
     root = _ROOT.search(output)
-    rank = root[1] if root else r"\d+"
-    errors: list[str] = re.findall(rf"^(?:\[rank{rank}\]: )?({_ERROR})$", output, re.MULTILINE)
+    if root is None:
+        errors = _errors(output, r"(?:\[rank\d+\]: )?")
+    elif root[2].startswith("-"):
+        errors = []
+    else:
+        errors = _errors(output, rf"\[rank{root[1]}\]: ") or _errors(output, "")
     if errors:
         return errors[-1]
     if root:
-        return f"rank {rank} ended with {root[2]} {root[3] or ''}".rstrip()
+        return f"rank {root[1]} ended with {root[2]} {root[3] or ''}".rstrip()
     return [line.strip() for line in output.splitlines() if re.search(r"\w", line)][-1]
+
+
+def _errors(output: str, prefix: str) -> list[str]:
+    return re.findall(rf"^{prefix}({_ERROR})$", output, re.MULTILINE)

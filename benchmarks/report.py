@@ -53,7 +53,7 @@ def _section(measured: Measured) -> str:
             _line(COLUMNS),
             _line(["---"] * len(COLUMNS)),
             *(_line(_row(comparison, side)) for side in SIDES if side in comparison.speeds),
-            *(_line([side, why, *[""] * (len(COLUMNS) - 2)]) for side, why in comparison.missing.items()),
+            *(_line(_absence(side, why)) for side, why in comparison.missing.items()),
             "",
         ]
     )
@@ -74,6 +74,10 @@ def _row(comparison: Comparison, side: str) -> list[str]:
         f"{median(speed.cpu_microseconds for speed in speeds):.0f}",
         f"{median(speed.first_step for speed in speeds):.1f}",
     ]
+
+
+def _absence(side: str, why: str) -> list[str]:
+    return [side, why.replace("|", r"\|"), *[""] * (len(COLUMNS) - 2)]
 
 
 def _ratio(comparison: Comparison, side: str, to: str) -> str:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import compare
-from benchmarks.sides import Side
+from benchmarks.cause import cause_in
+from benchmarks.measured import Measured, here_and_now
+from benchmarks.meter import Speed
+from benchmarks.report import page
+from benchmarks.sides import ENGINE, Side
 
 TWO = """\
 import os, signal, sys, torch
@@ -13,6 +17,30 @@ torch.distributed.init_process_group("gloo")
 if torch.distributed.get_rank() == 1:
     {failure}
 torch.distributed.all_reduce(torch.ones(1))  # on rank 0: it has lost its peer
+"""
+
+TORCHRUN = """\
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\x20
+=======================================================
+failing_side FAILED
+-------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-12-03_12:22:33
+  host      : localhost
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 6)  (SIGTERM)
+  error_file: <N/A>
+  traceback : Signal 15 (SIGTERM) received by PID 6
+-------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-12-03_12:22:33
+  host      : localhost
+  rank      : 1 (local_rank: 1)
+  exitcode  : {exitcode}
+  error_file: <N/A>
+=======================================================
 """
 
 
@@ -30,17 +58,24 @@ def why(tmp_path, monkeypatch):
     return why
 
 
+def test_torchrun_says_which_of_two_ranks_it_was(why):
+    killed = TWO.format(failure="os.kill(os.getpid(), signal.SIGKILL)")
+    assert why(killed, 2) == "rank 1 ended with -9 (SIGKILL)"
+    assert why(TWO.format(failure='raise ValueError("no such luck")'), 2) == "ValueError: no such luck"
+
+
 @pytest.mark.parametrize(
-    ("failure", "cause"),
+    ("said", "exitcode", "cause"),
     [
-        ('raise ValueError("no such luck")', "ValueError: no such luck"),
-        ("assert False", "AssertionError"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "rank 1 ended with -9 (SIGKILL)"),
-        ("sys.exit(3)", "rank 1 ended with 3"),
+        (["[rank1]: AssertionError", "[rank0]: RuntimeError: lost a peer"], "1 (pid: 7)", "AssertionError"),
+        (["[rank1]: ValueError: x", "RuntimeError: rank 0 lost a peer"], "1 (pid: 7)", "ValueError: x"),
+        (["ValueError: before there is a group"], "1 (pid: 7)", "ValueError: before there is a group"),
+        (["[rank0]: RuntimeError: lost a peer"], "3 (pid: 7)", "rank 1 ended with 3"),
+        (["RuntimeError: lost a peer"], "-6 (pid: 7)  (SIGABRT)", "rank 1 ended with -6 (SIGABRT)"),
     ],
 )
-def test_of_two_ranks_it_is_of_the_one_that_failed_first(why, failure, cause):
-    assert why(TWO.format(failure=failure), 2) == cause
+def test_of_two_ranks_it_is_of_the_one_that_failed_first(said, exitcode, cause):
+    assert cause_in("\n".join([*said, TORCHRUN.format(exitcode=exitcode)])) == cause
 
 
 @pytest.mark.parametrize(
@@ -53,3 +88,10 @@ def test_of_two_ranks_it_is_of_the_one_that_failed_first(why, failure, cause):
 )
 def test_of_one_it_is_the_last_line_that_says_something(why, program, cause):
     assert why(program, 1).endswith(cause)
+
+
+def test_a_cause_is_one_cell_of_the_table():
+    speeds = {ENGINE: [Speed(1, 1.0, 1.0, 1.0, 1.0)]}
+    comparison = compare.Comparison(compare.Case("linear", 1), speeds, {"Failing": "TypeError: int | None"})
+    shown = page([Measured(comparison, here_and_now())], [])
+    assert r"| Failing | TypeError: int \| None |  |  |  |  |  |" in shown.splitlines()
