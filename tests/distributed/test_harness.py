@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from harness import RanksFailed, process_group
+from harness.client import RankServer
 
 
 def all_reduce(base: int) -> tuple[int, float]:
@@ -43,6 +45,10 @@ def _ddp_gradient(inputs: float) -> list[float]:
 
 def launcher_environment() -> dict[str, str]:
     return dict(os.environ)
+
+
+def import_path() -> list[str]:
+    return sys.path
 
 
 def leave_with(statuses: list[int]) -> None:
@@ -105,6 +111,15 @@ def test_ranks_see_what_torchrun_tells_them_and_the_tests_environment(ranks):
     assert first["MASTER_PORT"] == second["MASTER_PORT"]
     assert "OPENBLAS_NUM_THREADS" not in first
     assert "RANK" not in ranks(1, launcher_environment, launcher=False)[0]
+
+
+@pytest.mark.soak
+def test_ranks_import_nothing_from_where_an_earlier_test_had_its_files(tmp_path, monkeypatch):
+    """Whenever the server is started: which test comes first depends on the number of workers."""
+    monkeypatch.syspath_prepend(tmp_path)
+    with closing(RankServer(tmp_path)) as server, closing(server.spawn(1, import_path)) as job:
+        (paths,) = job.results()
+    assert str(tmp_path) not in paths and str(Path(__file__).parents[1] / "support") in paths
 
 
 def test_exit_statuses_are_kept(spawn):

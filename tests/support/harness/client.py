@@ -20,6 +20,8 @@ from harness.rank import SHOW_STACKS
 from harness.request import Call, Command, Request
 
 TIMEOUT_SECONDS = 120.0  # generous: it only ends jobs that hang
+PATH = os.pathsep.join(sys.path)
+"""As the session began: tests that load local files add the folders of these, which the next test has not."""
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # so that forking is safe
 
 
@@ -137,7 +139,7 @@ class RankServer:
         with theirs, (folder / "server.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "harness.server", str(theirs.fileno())],
-                env=os.environ | SINGLE_THREADED | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                env=os.environ | SINGLE_THREADED | {"PYTHONPATH": PATH},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
