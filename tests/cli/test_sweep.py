@@ -113,7 +113,7 @@ def test_combinations_that_differ_in_nothing_are_refused(config, tmp_path):
     assert "optimizer.lr=1e-1 is the same experiment as optimizer.lr=0.1" in result.stderr
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_a_run_that_fails_leaves_the_others_alone(config, tmp_path, capfd, jobs):
     runs = tmp_path / "runs"
     (tmp_path / "parts.py").write_text(

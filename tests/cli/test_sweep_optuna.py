@@ -6,14 +6,18 @@ import builtins
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from click.testing import Result
 
 from pipeline.api.trial import HandedTrial, open_storage
 from pipeline.cli.children import Children
@@ -24,6 +28,7 @@ from pipeline.components.hooks.optuna_pruning import OptunaPruning
 from searches import SEARCH, optuna_study, record, run_names, trials, write_config
 from tiny_runs import call
 
+PRUNING = ["--set", "hooks.optuna_pruning={startup_trials=1}"]
 DEADLINE = 120.0  # seconds, on a loaded machine
 
 
@@ -65,12 +70,27 @@ def test_a_missing_optuna_is_told_with_its_remedy(config, tmp_path, monkeypatch)
     assert result.stderr == "error: --optuna needs the package optuna: pip install 'pipeline-ddp[optuna]'\n"
 
 
-def test_trials_are_ordinary_runs_and_bad_ones_are_pruned(config, tmp_path):
-    """Every trial's value is its run's best; one below the median of the complete ones ends at once."""
-    runs = tmp_path / "runs"
-    words = ["sweep", config, *SEARCH, "--set", "hooks.optuna_pruning={startup_trials=1}", "--runs-dir", runs]
-    done = call(*words, "--optuna", 5)
+@dataclass(frozen=True)
+class Searched:
+    """A sweep of trials of which some were pruned, and what it said."""
+
+    config: Path
+    runs: Path
+    done: Result
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("searched")
+    config, runs = write_config(folder), folder / "runs"
+    done = call("sweep", config, "--optuna", 5, *SEARCH, *PRUNING, "--runs-dir", runs)
     assert done.exit_code == 0, done.stderr
+    return Searched(config, runs, done)
+
+
+def test_trials_are_ordinary_runs_and_bad_ones_are_pruned(searched):
+    """Every trial's value is its run's best; one below the median of the complete ones ends at once."""
+    runs = searched.runs
     complete: list[float] = []
     for trial in trials(runs):
         run, value = record(runs, trial.user_attrs["run"]), trial.params["metrics.told.value"]
@@ -89,19 +109,19 @@ def test_trials_are_ordinary_runs_and_bad_ones_are_pruned(config, tmp_path):
     assert len(run_names(runs)) == 5
     with optuna_study(runs) as study:
         assert study.best_value == max(complete)
-    assert f"eval/told {max(complete):.6g} with metrics.told.value={max(complete)}" in done.stderr
-    again = call(*words, "--optuna", 5)
+    best = f"eval/told {max(complete):.6g} with metrics.told.value={max(complete)}"
+    assert best in searched.done.stderr
+    words = [*SEARCH, *PRUNING, "--runs-dir", runs]
+    again = call("sweep", searched.config, "--optuna", 5, *words)
     assert again.exit_code == 0
     assert "5 trials are there already" in again.stderr
     assert len(run_names(runs)) == 5
 
 
-def test_pruned_runs_stand_in_the_table(config, tmp_path):
-    runs = tmp_path / "runs"
-    words = ["--set", "hooks.optuna_pruning={startup_trials=1}", "--runs-dir", runs]
-    done = call("sweep", config, "--optuna", 4, *SEARCH, *words)
+def test_pruned_runs_stand_in_the_table(searched):
+    runs = searched.runs
     assert {trial.state.name for trial in trials(runs)} == {"COMPLETE", "PRUNED"}
-    shown = {line.split()[0]: line for line in done.stdout.splitlines()[1:]}
+    shown = {line.split()[0]: line for line in searched.done.stdout.splitlines()[1:]}
     assert sorted(shown) == run_names(runs)
     for trial in trials(runs):
         assert str(2 if trial.state.name == "PRUNED" else 4) in shown[trial.user_attrs["run"]].split()
@@ -120,17 +140,15 @@ def test_a_trial_that_waits_is_the_next_one(config, tmp_path):
     assert found[1].value == 0.25
 
 
-def test_a_grid_runs_what_a_study_has_pruned_its_whole_length(config, tmp_path):
-    runs = tmp_path / "runs"
-    words = ["--set", "hooks.optuna_pruning={startup_trials=1}", "--runs-dir", runs]
-    assert call("sweep", config, "--optuna", 4, *SEARCH, *words).exit_code == 0
+def test_a_grid_runs_what_a_study_has_pruned_its_whole_length(searched, tmp_path):
+    runs = shutil.copytree(searched.runs, tmp_path / "runs")
     pruned = next(trial for trial in trials(runs) if trial.state.name == "PRUNED")
     grid = f"metrics.told.value={pruned.params['metrics.told.value']}"
     for times in range(2):
-        done = call("sweep", config, "--grid", grid, *words)
+        done = call("sweep", searched.config, "--grid", grid, *PRUNING, "--runs-dir", runs)
         assert done.exit_code == 0, done.stderr
         assert ("complete already" in done.stderr) is (times == 1)
-    assert len(run_names(runs)) == 5
+    assert len(run_names(runs)) == 6
     assert sorted(record(runs, name)["steps"] for name in run_names(runs)[-1:]) == [4]
 
 

@@ -54,10 +54,18 @@ def test_a_run_that_was_killed_is_gone_on_with(config, tmp_path, monkeypatch):
     assert [len(record(runs, name)["attempts"]) for name in run_names(runs)] == [2]
 
 
-@pytest.mark.parametrize("words", [["--optuna", 3, *SEARCH], ["--grid", "metrics.told.value=0.1,0.2,0.3"]])
+SEARCHED, GRID = ["--optuna", 3, *SEARCH], ["--grid", "metrics.told.value=0.1,0.2,0.3"]
+CONFIG, PART = ("tiny.toml", "lr = 0.1", "lr = 0.3"), ("parts.py", "run.step == 4", "run.step == 3")
+
+
 @pytest.mark.parametrize(
-    ("file", "was", "edited"),
-    [("tiny.toml", "lr = 0.1", "lr = 0.3"), ("parts.py", "run.step == 4", "run.step == 3")],
+    ("words", "file", "was", "edited"),
+    [
+        (SEARCHED, *CONFIG),
+        (GRID, *PART),
+        pytest.param(SEARCHED, *PART, marks=pytest.mark.soak),
+        pytest.param(GRID, *CONFIG, marks=pytest.mark.soak),
+    ],
 )
 def test_an_edit_in_the_middle_ends_the_sweep(config, tmp_path, monkeypatch, words, file, was, edited):
     """Trials that began with the text as it was are told of; none begins with another experiment."""
@@ -80,7 +88,10 @@ def test_an_edit_that_changes_nothing_does_not_end_the_sweep(config, tmp_path, m
     assert done.exit_code == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["a?b", "{}", "100%3f #1"])
+@pytest.mark.parametrize(
+    "name",
+    ["100%3f #1", pytest.param("a?b", marks=pytest.mark.soak), pytest.param("{}", marks=pytest.mark.soak)],
+)
 def test_a_runs_folder_may_have_any_name(config, tmp_path, name):
     runs = tmp_path / name
     words = ["sweep", config, *SEARCH, "--set", "hooks.optuna_pruning={startup_trials=1}", "--runs-dir", runs]
@@ -111,7 +122,7 @@ def test_a_study_that_cannot_be_read_is_told_with_its_file(config, tmp_path):
     ("version", "remedy"),
     [
         ("v2.6.0.a", "optuna storage upgrade --storage sqlite:///{file}"),
-        ("v99.0.0.a", "pip install -U optuna"),
+        pytest.param("v99.0.0.a", "pip install -U optuna", marks=pytest.mark.soak),
     ],
 )
 def test_a_study_of_another_version_of_optuna_is_told_with_its_file(config, tmp_path, version, remedy):

@@ -137,6 +137,7 @@ def test_a_tracker_has_each_step_once_under_one_id_after_a_kill(command, tmp_pat
     assert read["config"]["train"]["global_batch_size"] == 8
 
 
+@pytest.mark.soak
 def test_mlflow_has_what_a_resume_changed_and_whose_child_a_run_is(command, tmp_path):
     """TRK-07: 10 steps, then 14 with another setting; a parameter cannot be changed, a tag says it."""
     store = f"sqlite:///{tmp_path}/mlflow.db"
