@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from tiny_runs import call, train, write_tiny
+from pipeline.cli.loading import load_with_registry
+from tiny_runs import call, train, trained, write_tiny
 
 
 def causes(*sides):
@@ -74,7 +75,8 @@ def test_a_default_in_the_place_of_what_a_file_took_out_follows_from_nothing(tmp
 def test_what_was_in_a_table_that_the_command_line_took_out_follows_from_nothing(tmp_path):
     config = write_tiny(tmp_path, '[hooks.ema]\ndecay = "${optimizer.lr}"\n')
     anew = ["hooks.ema.every=2 steps", "optimizer.lr=0.2"]
-    sides = [train(config, tmp_path / "runs"), train(config, tmp_path / "runs", *anew, unsets=["hooks.ema"])]
+    without = load_with_registry(config, sets=anew, unsets=["hooks.ema"]).config
+    sides = [train(config, tmp_path / "runs"), trained(without, tmp_path / "runs")]
     assert causes(*sides) == [("optimizer.lr", None), ("hooks.ema.decay", None), ("hooks.ema.every", None)]
 
 

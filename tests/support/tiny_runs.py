@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from click.testing import CliRunner, Result
 
 import pipeline
-from pipeline.cli.loading import load_with_registry
 from pipeline.cli.main import main
+from pipeline.config.config import Config
 
 TINY = """\
 name = "tiny"
@@ -69,10 +68,15 @@ def write_tiny(folder: Path, extra: str = "", name: str = "tiny.toml") -> Path:
     return path
 
 
-def train(config: Path, runs_dir: Path, *overrides: str, unsets: Sequence[str] = ()) -> Path:
+def train(config: Path, runs_dir: Path, *overrides: str) -> Path:
     """The folder of a new run."""
+    return trained(pipeline.load_config(config, overrides=overrides), runs_dir)
+
+
+def trained(config: Config, runs_dir: Path) -> Path:
+    """The folder of a new run of a config that is loaded."""
     before = set(runs_dir.iterdir()) if runs_dir.exists() else set()
-    pipeline.run(load_with_registry(config, sets=overrides, unsets=unsets).config, runs_dir=runs_dir)
+    pipeline.run(config, runs_dir=runs_dir)
     (folder,) = set(runs_dir.iterdir()) - before
     return folder
 
