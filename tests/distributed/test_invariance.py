@@ -269,7 +269,7 @@ def test_a_scheduler_by_epochs_and_one_by_a_metric(command, tmp_path):
     assert [row["lr"] for row in rows if "lr" in row] == pytest.approx([1e-9] * 10 + [1e-10] * 5)
 
 
-def test_a_compiled_run_saves_the_bare_models_names(command, tmp_path):
+def test_a_compiled_run_saves_the_bare_models_names(command, tmp_path, count):
     """CKP-15: compiling model and objective changes neither the names nor, but for rounding, the result."""
     results = {}
     for compiled in (False, True):
@@ -277,5 +277,5 @@ def test_a_compiled_run_saves_the_bare_models_names(command, tmp_path):
         config = write_config(
             tmp_path, train__compile=compiled, train__epochs=1, hooks={"checkpoint": {"every": "1 epoch"}}
         )
-        results[compiled] = weights_of(trained(command, tmp_path / str(compiled), 2, config))
+        results[compiled] = weights_of(trained(command, tmp_path / str(compiled), count(1, 2), config))
     assert_close(results[False], results[True], 1e-5)
