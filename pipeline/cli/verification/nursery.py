@@ -30,7 +30,7 @@ BROKEN = 3
 _HEAVY = (
     "torch",
     "torch._dynamo",  # the first step of an optimizer imports it
-    "torch._inductor.config",  # switching to deterministic algorithms imports it
+    "torch._inductor.config",  # switching to deterministic algorithms imports it, and torch._dynamo
     "torch.utils.data",
     "tree_sitter_toml",
     "omegaconf",

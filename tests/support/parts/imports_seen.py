@@ -15,7 +15,7 @@ seen: dict[str, bool] = {}
 
 
 def works() -> bool:
-    return gc.isenabled() and gc.get_threshold()[0] > 0
+    return gc.isenabled() and 0 < gc.get_threshold()[0] < 1_000_000
 
 
 class Watching(MetaPathFinder):
