@@ -41,12 +41,14 @@ def until_it_saves(job, folder):
 
 
 def until_it_has_saved(job, folder, before):
-    """Wait for a checkpoint that is newer than the one this attempt began with."""
+    """Wait for a checkpoint that is newer than the one this attempt began with; its step."""
     deadline = time.monotonic() + 60
     store = Checkpoints(folder / "checkpoints")
-    while max((one.step for one in store.checkpoints()), default=0) <= (before.step if before else 0):
+    began = before.step if before else 0
+    while (step := max((one.step for one in store.checkpoints()), default=0)) <= began:
         assert time.monotonic() < deadline, job.report()
         time.sleep(LOOK)
+    return step
 
 
 def test_a_storm_of_kills(command, tmp_path, count):
@@ -62,15 +64,15 @@ def test_a_storm_of_kills(command, tmp_path, count):
     )
     argv = ["run", config, "--runs-dir", tmp_path / "runs", "--resume"]
     before = None
-    written = 0
     for kill in range(count(6, 200)):
         job = command(2, argv)
         deadline = time.monotonic() + 60
         while "resuming" not in job.stderr(0) and "run folder" not in job.stderr(0):
             assert time.monotonic() < deadline, job.report()
             time.sleep(LOOK)
+        seen = 0
         if kill % 3 == 2:  # or all might come while the first is written
-            until_it_has_saved(job, only_run(tmp_path / "runs"), before)
+            seen = until_it_has_saved(job, only_run(tmp_path / "runs"), before)
         elif before is not None and moment.random() < 0.6:  # the others are killed while they start
             until_it_saves(job, only_run(tmp_path / "runs"))
         time.sleep(moment.uniform(0, 0.4))
@@ -82,9 +84,8 @@ def test_a_storm_of_kills(command, tmp_path, count):
         if before is not None:
             assert f"from {before.name}" in job.stderr(0), job.report()
             assert now is not None and now.step >= before.step
-            written += now.step - before.step
+        assert (now.step if now else 0) >= seen
         before = now
-    assert written >= count(1, 65)
     last = ["--set", f"train.steps={before.step + 2}"]
     job = command(2, [*argv, *last])
     assert job.wait() == [0, 0], job.report()
