@@ -15,15 +15,16 @@ def cause_in(output: str) -> str:
     """One line: the last error that it shows, or else how it ended.
 
     Of several ranks it is that of the one which torchrun says has failed first: the errors of the
-    others, that they have lost it, may come later. One that a signal has ended says none.
+    others, that they have lost it, may come later. One that says none has left by itself or by a signal;
+    one whose exit status is that of an exception may have said it before it had a rank.
     """
     root = _ROOT.search(output)
     if root is None:
         errors = _errors(output, r"(?:\[rank\d+\]: )?")
-    elif root[2].startswith("-"):
-        errors = []
     else:
-        errors = _errors(output, rf"\[rank{root[1]}\]: ") or _errors(output, "")
+        errors = [] if root[2].startswith("-") else _errors(output, rf"\[rank{root[1]}\]: ")
+        if not errors and root[2] == "1":
+            errors = _errors(output, "")
     if errors:
         return errors[-1]
     if root:
