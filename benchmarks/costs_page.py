@@ -14,7 +14,8 @@ Written by `python -m benchmarks costs`, one rank and one thread. A ratio is the
 the loop beside it, in turns in one process; in a round the least of each counts. Both evaluations compute the
 same loss, which is compared. Batches are the workload's, 64 rows; the bare loop takes views of the rows.
 The steps with rows of metrics and those without are of the same run: at each place between two rows the
-median of the steps there counts. The logged speed is that of the hook `throughput`; another reads a clock.
+median of the steps there counts. The logged speed is that of the hook `throughput`; another reads a clock,
+and of a round the time between two rows counts where they are most apart.
 """
 
 

@@ -21,7 +21,7 @@ from harness.request import Call, Command, Request
 
 TIMEOUT_SECONDS = 120.0  # generous: it only ends jobs that hang
 PATH = os.pathsep.join(sys.path)
-"""As the session began: tests that load local files add the folders of these, which the next test has not."""
+"""As the session began. Loading a local file adds its folder, which no later test must see."""
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # so that forking is safe
 
 
