@@ -12,13 +12,14 @@ import multiprocessing
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pipeline.engine.failure import Failure
 from pipeline.engine.farewell import Farewell
-from pipeline.engine.signals import Signals
+from pipeline.engine.signals import STOPPED, Phase, Signals
 from pipeline.engine.stop import StopTogether
 from pipeline.engine.world import World
 
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 _FOREVER = timedelta(days=365)
 _ANSWER_TIMEOUT = timedelta(seconds=20)
 _CAUSE_TIMEOUT = 4.0  # seconds; some signs of life, by which a lost rank is found
+_HEED_TIMEOUT = 8.0  # seconds for the main thread to come out of code in C
 _LEAVE_TIMEOUT = timedelta(seconds=3)
+_LOOK = 0.05  # seconds
 _RECORD_TIMEOUT = timedelta(seconds=5)
 _REPORT_TIMEOUT = 10.0  # seconds; the first rank to fail may be killed before its word is out
 
@@ -213,11 +216,20 @@ class Watch:
         self._end()
 
     def _end_early(self) -> None:
-        """End this rank by a signal of its own, unless it is the one that has had one."""
+        """End this rank by a signal of its own, unless it is the one that has had one.
+
+        Code in C hears no signal: it may be joining the group with a rank that has just left.
+        """
         had_one, self._early = self._early, True
         self._leave()
-        if not had_one:
-            self._signals.ask()
+        if had_one:
+            return
+        self._signals.ask()
+        deadline = time.monotonic() + _HEED_TIMEOUT
+        while self._signals.phase is Phase.STARTING:
+            if time.monotonic() > deadline:
+                self._end(STOPPED)
+            time.sleep(_LOOK)
 
     def _leave(self, lost: int | None = None) -> None:
         """Let the others hear of it before rank 0 takes the store with it; all but one that is gone."""
@@ -230,8 +242,8 @@ class Watch:
         except RuntimeError:  # some rank is gone, or hangs
             return
 
-    def _end(self) -> None:
+    def _end(self, status: int = 1) -> None:
         for child in multiprocessing.active_children():  # a loader's workers would outlive os._exit
             child.kill()
         sys.stderr.flush()
-        os._exit(1)
+        os._exit(status)

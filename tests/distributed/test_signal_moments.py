@@ -137,6 +137,24 @@ def test_a_signal_while_starting_up(command, tmp_path, count):
         assert not list(folder.glob("runs/*/checkpoints/step-*"))
 
 
+@pytest.mark.parametrize("stuck", [0, 1])
+def test_a_rank_that_hears_no_signal_ends_with_the_others_before_the_first_step(command, tmp_path, stuck):
+    """LCH-02: it may be joining the group with the rank that has just left, which it would wait for."""
+    config = write_config(
+        tmp_path,
+        components=[str(PARTS), str(PARTS.with_name("sleepers.py"))],
+        dataset={"train": {"type": "stuck_in_c", "rank": stuck}},
+    )
+    job = command(2, ["run", config, "--runs-dir", tmp_path / "runs"], end_together=False)
+    deadline = time.monotonic() + 60
+    while "stuck in C" not in job.stderr(stuck):
+        assert time.monotonic() < deadline, job.report()
+        time.sleep(0.01)
+    for rank in (0, 1):
+        job.kill(rank, signal.SIGTERM)
+    assert job.wait(timeout=30) == [75, 75], job.report()
+
+
 @pytest.mark.parametrize("world_size", [1, 2])
 @pytest.mark.parametrize("when", ["import", "build"])
 def test_a_signal_that_foreign_code_takes_for_a_fault_of_its_own_is_a_signal(

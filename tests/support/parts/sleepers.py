@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 import time
 
 import torch
@@ -23,6 +25,19 @@ class SlowToBuild:
 
     def __getitem__(self, index):
         return torch.full((8,), float(index)).sin(), index % 3
+
+
+@register("dataset", "stuck_in_c")
+class StuckInC(SlowToBuild):
+    """One rank waits in C for a lock that it has itself; no signal is heard there."""
+
+    def __init__(self, rank: int) -> None:
+        super().__init__(0.0)
+        if os.environ.get("RANK") == str(rank):
+            mutex = ctypes.create_string_buffer(64)  # zeros: an unlocked one
+            ctypes.CDLL(None).pthread_mutex_lock(mutex)
+            print("stuck in C", file=sys.stderr, flush=True)
+            ctypes.CDLL(None).pthread_mutex_lock(mutex)
 
 
 @register("hook", "sleeper")
