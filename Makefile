@@ -2,7 +2,7 @@
 SHELL = /bin/sh
 PYTHON ?= python3.11
 python = .venv/bin/python
-pytest = $(python) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+pytest = $(python) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 export PYTHON
 # The last: hundreds of processes are started, and each would compile the package anew.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
