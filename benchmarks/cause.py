@@ -15,16 +15,13 @@ def cause_in(output: str) -> str:
     """One line: the last error that it shows, or else how it ended.
 
     Of several ranks it is that of the one which torchrun says has failed first: the errors of the
-    others, that they have lost it, may come later. One that says none has left by itself or by a signal;
-    one whose exit status is that of an exception may have said it before it had a rank.
+    others, that they have lost it, may come later. One whose exit status is that of an exception may
+    have told it before it had a rank.
     """
     root = _ROOT.search(output)
-    if root is None:
-        errors = _errors(output, r"(?:\[rank\d+\]: )?")
-    else:
-        errors = [] if root[2].startswith("-") else _errors(output, rf"\[rank{root[1]}\]: ")
-        if not errors and root[2] == "1":
-            errors = _errors(output, "")
+    errors = _errors(output, rf"\[rank{root[1]}\]: " if root else r"(?:\[rank\d+\]: )?")
+    if root and root[2] == "1" and not errors:
+        errors = _errors(output, "")
     if errors:
         return errors[-1]
     if root:
