@@ -110,11 +110,7 @@ def log_points(workload_name: str, *, rounds: int = ROUNDS, rows: int = ROWS) ->
     """PRF-01: steps with a row of metrics now and then, over the same steps without."""
     shares = []
     for _ in range(rounds):
-        moments = probed(
-            workload_name,
-            train=train_table(workload_name, steps=(rows + 1) * LOG_EVERY, log_every=f"{LOG_EVERY} steps"),
-            hooks={"moments": {"every": 1}},
-        )
+        moments = _logged(workload_name, rows + 1, moments={"every": 1})
         gaps = [later - earlier for earlier, later in pairwise(moments[LOG_EVERY - 1 :])]
         by_place = [median(gaps[place::LOG_EVERY]) for place in range(LOG_EVERY)]  # the first has the row
         shares.append(sum(by_place) / (LOG_EVERY * median(by_place)))
@@ -131,17 +127,19 @@ def reported_speed(*, rounds: int = ROUNDS, rows: int = ROWS) -> Figure:
 
 def _off(rows: int) -> float:
     """In percent, of the time between two rows where it is most; the speed of it is in the next row."""
-    seen = probed(
-        "linear",
-        train=train_table("linear", steps=(rows + 1) * LOG_EVERY, log_every=f"{LOG_EVERY} steps"),
-        hooks={"throughput": {}, "reported": {}},
-    )
+    seen = _logged("linear", rows + 1, throughput={}, reported={})
     return max(
         100 * abs(speed * (ended - began) / (later - earlier) - 1)
         for (began, earlier, _), (ended, later, _), (_, _, speed) in zip(
             seen, seen[1:], seen[2:], strict=False
         )
     )
+
+
+def _logged(workload_name: str, rows: int, **hooks: dict[str, Any]) -> Any:
+    """What the probe among the hooks has seen of so many rows of metrics."""
+    train = train_table(workload_name, steps=rows * LOG_EVERY, log_every=f"{LOG_EVERY} steps")
+    return probed(workload_name, train=train, hooks=hooks)
 
 
 def empty_hook(*, steps: int = 6_000) -> Figure:
