@@ -20,9 +20,9 @@ EVALUATED = {
 }
 
 
-def begun(job, text="first step done"):
+def begun(job, text="first step done", rank=0):
     deadline = time.monotonic() + 60
-    while text not in job.stderr(0):
+    while text not in job.stderr(rank):
         assert time.monotonic() < deadline, job.report()
         time.sleep(0.002)
 
@@ -146,10 +146,7 @@ def test_a_rank_that_hears_no_signal_ends_with_the_others_before_the_first_step(
         dataset={"train": {"type": "stuck_in_c", "rank": stuck}},
     )
     job = command(2, ["run", config, "--runs-dir", tmp_path / "runs"], end_together=False)
-    deadline = time.monotonic() + 60
-    while "stuck in C" not in job.stderr(stuck):
-        assert time.monotonic() < deadline, job.report()
-        time.sleep(0.01)
+    begun(job, "stuck in C", stuck)
     for rank in (0, 1):
         job.kill(rank, signal.SIGTERM)
     assert job.wait(timeout=30) == [75, 75], job.report()

@@ -31,24 +31,26 @@ def newest(folder):
     return found
 
 
+def until(job, look):
+    """Wait until ``look()`` finds something; what it has found."""
+    deadline = time.monotonic() + 60
+    while not (found := look()):
+        assert time.monotonic() < deadline, job.report()
+        time.sleep(LOOK)
+    return found
+
+
 def until_it_saves(job, folder):
     """Wait for this attempt's first file of a checkpoint, under whatever name."""
     mark = f"-{job.pids[0]}-"
-    deadline = time.monotonic() + 60
-    while not any(mark in path.name for path in (folder / "checkpoints").glob(".tmp-step-*")):
-        assert time.monotonic() < deadline, job.report()
-        time.sleep(LOOK)
+    until(job, lambda: any(mark in path.name for path in (folder / "checkpoints").glob(".tmp-step-*")))
 
 
 def until_it_has_saved(job, folder, before):
     """Wait for a checkpoint that is newer than the one this attempt began with; its step."""
-    deadline = time.monotonic() + 60
     store = Checkpoints(folder / "checkpoints")
     began = before.step if before else 0
-    while (step := max((one.step for one in store.checkpoints()), default=0)) <= began:
-        assert time.monotonic() < deadline, job.report()
-        time.sleep(LOOK)
-    return step
+    return until(job, lambda: max((one.step for one in store.checkpoints() if one.step > began), default=0))
 
 
 def test_a_storm_of_kills(command, tmp_path, count):
@@ -66,10 +68,7 @@ def test_a_storm_of_kills(command, tmp_path, count):
     before = None
     for kill in range(count(6, 200)):
         job = command(2, argv)
-        deadline = time.monotonic() + 60
-        while "resuming" not in job.stderr(0) and "run folder" not in job.stderr(0):
-            assert time.monotonic() < deadline, job.report()
-            time.sleep(LOOK)
+        until(job, lambda job=job: any(word in job.stderr(0) for word in ("resuming", "run folder")))
         seen = 0
         if kill % 3 == 2:  # or all might come while the first is written
             seen = until_it_has_saved(job, only_run(tmp_path / "runs"), before)
